@@ -57,9 +57,9 @@ def weight(host: PlainHost, hosts: Hosts, weights: Weights) -> Fraction:
 
 def after(spec: RequestSpec, hosts: Hosts, pick: HostId) -> tuple[RequestSpec, list[PlainHost]]:
     """Return the request and the hosts after one server is placed: it uses its host and is a group member."""
-    places = dict(spec.group.places)
-    places[pick] = places.get(pick, 0) + 1
-    return replace(spec, group=replace(spec.group, places=places)), [
+    members_by_host = dict(spec.group.members_by_host)
+    members_by_host[pick] = members_by_host.get(pick, 0) + 1
+    return replace(spec, group=replace(spec.group, members_by_host=members_by_host)), [
         replace(host, used=_add(host.used, plain_amounts(spec.amounts))) if host.id == pick else host for host in hosts
     ]
 
@@ -94,22 +94,25 @@ def has_domain(policy: GroupPolicy, hosts: Hosts, aggregates: Aggregates) -> boo
 
 def members_in(domain: str, scope: ScopeRef, spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> int:
     """Return how many members of the group are in a domain. A member on a host in two domains is in both."""
-    return sum(spec.group.places.get(h.id, 0) for h in hosts if domain in domains_of(h, scope, aggregates))
+    return sum(spec.group.members_by_host.get(h.id, 0) for h in hosts if domain in domains_of(h, scope, aggregates))
 
 
 def outcomes(spec: RequestSpec) -> list[RequestSpec]:
     """Return every possible group after its moves: each moving member keeps one of its two hosts."""
     possible: list[RequestSpec] = []
     for vacated in product(*spec.group.migrating):
-        places = Counter(spec.group.places) - Counter(vacated)
-        possible.append(replace(spec, group=replace(spec.group, places=dict(places), migrating=())))
+        members_by_host = Counter(spec.group.members_by_host) - Counter(vacated)
+        possible.append(replace(spec, group=replace(spec.group, members_by_host=dict(members_by_host), migrating=())))
     return possible
 
 
 def _affinity_has_members(spec: RequestSpec, hosts: Hosts, aggregates: Aggregates) -> bool:
     """Return whether the scope of every affinity policy without a target has a member in a domain."""
     policies = [p for p in spec.group.policies if p.kind is PolicyKind.AFFINITY and p.target is None]
-    return all(any(domains_of(h, p.scope, aggregates) and spec.group.places.get(h.id) for h in hosts) for p in policies)
+    return all(
+        any(domains_of(h, p.scope, aggregates) and spec.group.members_by_host.get(h.id) for h in hosts)
+        for p in policies
+    )
 
 
 def _fit_from(spec: RequestSpec, first: HostId, hosts: Hosts, aggregates: Aggregates) -> int:
@@ -191,7 +194,9 @@ def _holds_everywhere(policy: GroupPolicy, hosts: Hosts, aggregates: Aggregates)
 
 def _affinity_admits(policy: GroupPolicy, spec: RequestSpec, domain: str, hosts: Hosts, aggregates: Aggregates) -> bool:
     in_no_domain = {other.id for other in hosts if not domains_of(other, policy.scope, aggregates)}
-    if spec.group.source_host not in in_no_domain and any(spec.group.places.get(host) for host in in_no_domain):
+    if spec.group.source_host not in in_no_domain and any(
+        spec.group.members_by_host.get(host) for host in in_no_domain
+    ):
         return False  # unsatisfiable until those members move, which they may
     places = {place for other in hosts for place in domains_of(other, policy.scope, aggregates)}
     for later in outcomes(spec):

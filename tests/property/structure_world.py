@@ -89,7 +89,7 @@ class World:
             )
             for _ in range(rng.randint(0, 2))
         )
-        places = {rng.choice(ids): rng.randint(1, 2) for _ in range(rng.randint(0, 3))}
+        members_by_host = {rng.choice(ids): rng.randint(1, 2) for _ in range(rng.randint(0, 3))}
         required = HostRequirements(
             rng.choice(PROJECTS),
             rng.choice([None, None, "az-1", "nova"]),
@@ -98,7 +98,7 @@ class World:
             ignored_hosts=frozenset({HostId(rng.choice(ids))} if rng.random() < 0.1 else ()),
         )
         amounts = Resources({name: rng.randint(0, 2) for name in CLASSES})
-        return RequestSpec(amounts, rng.choice([1, 1, 3]), 1, required, GroupView(policies, places))
+        return RequestSpec(amounts, rng.choice([1, 1, 3]), 1, required, GroupView(policies, members_by_host))
 
     def _put(self, each: int, providers: dict[int, ProviderRecord | None], hosts: dict[int, HostRecord | None]) -> None:
         """Add a provider, or replace it by another one of the same id."""

@@ -38,7 +38,7 @@ class Drained:
         free = fleet.free.copy()
         found = list(plan_drain(self.leavers(), {GROUP: state}, fleet, self.hosts, 1, at_once=at_once))
         assert (fleet.free == free).all()
-        assert state.places == places
+        assert state.members_by_host == places
         return found
 
     def leavers(self) -> list[DrainCandidate]:

@@ -161,13 +161,13 @@ def worlds(draw: st.DrawFn, most: int = 1, sizes: Sequence[int] = (3, 8, 12), le
     hosts = draw(draw_hosts(sizes, least))
     aggregates = draw(draw_aggregates(hosts))
     wanted = draw(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 3)))
-    places: Counter[int] = Counter(
+    members_by_host: Counter[int] = Counter(
         draw(st.lists(st.sampled_from([*(host.id for host in hosts), UNKNOWN_HOST]), max_size=6))
     )
     migrating = draw(migrations_among(hosts))
-    places.update(host for pair in migrating for host in pair)
+    members_by_host.update(host for pair in migrating for host in pair)
     source_host = draw(st.sampled_from([None, None, *(host.id for host in hosts)]))
-    group = GroupView(draw(draw_policies(hosts, aggregates)), dict(places), migrating, source_host)
+    group = GroupView(draw(draw_policies(hosts, aggregates)), dict(members_by_host), migrating, source_host)
     count = draw(st.integers(1, most))
     requirements = draw(draw_requirements(hosts))
     multipliers = st.sampled_from([1.0, 1.0, 0.0, -1.0, 0.5, 3.0])
@@ -196,9 +196,9 @@ def test_affinity_of_a_moving_group_holds_for_every_outcome_of_its_moves(
 ) -> None:
     migrating = data.draw(migrations_among(world.hosts).filter(bool))
     resting = data.draw(st.lists(st.sampled_from([host.id for host in world.hosts]), max_size=1))
-    places: Counter[int] = Counter([*resting, *(host for pair in migrating for host in pair)])
+    members_by_host: Counter[int] = Counter([*resting, *(host for pair in migrating for host in pair)])
     source_host = data.draw(st.sampled_from([None, *(host.id for host in world.hosts)]))
-    group = GroupView((GroupPolicy(PolicyKind.AFFINITY, scope),), dict(places), migrating, source_host)
+    group = GroupView((GroupPolicy(PolicyKind.AFFINITY, scope),), dict(members_by_host), migrating, source_host)
     world = replace(world, spec=replace(world.spec, group=group, requirements=HostRequirements()))
     fleet = world.fleet()
     assert set(fleet.ids[allowed_hosts(world.spec, fleet)].tolist()) == world.feasible()
@@ -322,7 +322,7 @@ def test_no_decision_violates_a_hard_policy(world: World, seed: int, subset: int
 
 
 def _assert_anti_affinity(policy: GroupPolicy, world: World, chosen: Counter[HostId]) -> None:
-    new, before = _by_domain(policy, world, chosen), _by_domain(policy, world, world.spec.group.places)
+    new, before = _by_domain(policy, world, chosen), _by_domain(policy, world, world.spec.group.members_by_host)
     if policy.target is not None:
         assert not new[policy.target]
     else:
@@ -335,18 +335,18 @@ def _assert_affinity(policy: GroupPolicy, world: World, chosen: Counter[HostId])
         assert set(new) <= {policy.target}
         return
     for later in reference.outcomes(world.spec):
-        before = +_by_domain(policy, replace(world, spec=later), later.group.places)
+        before = +_by_domain(policy, replace(world, spec=later), later.group.members_by_host)
         assert set(new) <= set(before) if before else len(new) <= 1, "for every outcome of the moves"
 
 
-def _by_domain(policy: GroupPolicy, world: World, places: object) -> Counter[str]:
+def _by_domain(policy: GroupPolicy, world: World, members_by_host: object) -> Counter[str]:
     """Count servers by domain. New servers on a host in two domains count in both: the policy forbids such a host."""
-    assert isinstance(places, dict)
+    assert isinstance(members_by_host, dict)
     found = Counter[str]()
     for host in world.hosts:
         domains = reference.domains_of(host, policy.scope, world.aggregates)
-        for domain in domains if places is not world.spec.group.places or len(domains) == 1 else []:
-            found[domain] += places.get(host.id, 0)
+        for domain in domains if members_by_host is not world.spec.group.members_by_host or len(domains) == 1 else []:
+            found[domain] += members_by_host.get(host.id, 0)
     return found
 
 

@@ -18,8 +18,8 @@ Broken = set[tuple[GroupPolicy, str | None, frozenset[str]]]
 
 def members_of(world: World) -> dict[str, HostId]:
     """Return a name and a host for every member of the group."""
-    places = Counter(world.spec.group.places)
-    return {f"member-{number}": HostId(host) for number, host in enumerate(places.elements())}
+    members_by_host = Counter(world.spec.group.members_by_host)
+    return {f"member-{number}": HostId(host) for number, host in enumerate(members_by_host.elements())}
 
 
 def broken(world: World) -> Broken:
@@ -95,11 +95,11 @@ def test_hard_violation_exists_exactly_when_a_member_has_an_objection(world: Wor
     objection to a member that has company in its own domain.
     """
     fleet, group = world.fleet(), world.spec.group
-    known = {host: number for host, number in group.places.items() if HostId(host) in fleet.row_of}
+    known = {host: number for host, number in group.members_by_host.items() if HostId(host) in fleet.row_of}
     against = []
     for host, number in known.items():
         others = {**known, host: number - 1}
-        view = replace(group, places={place: held for place, held in others.items() if held})
+        view = replace(group, members_by_host={place: held for place, held in others.items() if held})
         against += objections(view, HostId(host), fleet)
     hard = [(policy, domain) for policy, domain, _ in found(world) if not policy.kind.is_soft]
     objectionable = [policy for policy, domain in hard if domain is None or not _all_have_company(policy, world)]
@@ -114,7 +114,7 @@ def _all_have_company(policy: GroupPolicy, world: World) -> bool:
     if policy.kind is not PolicyKind.AFFINITY or policy.target is not None:
         return False
     ids = {host.id: host for host in world.hosts}
-    hosts = [ids[HostId(host)] for host in Counter(world.spec.group.places).elements() if host in ids]
+    hosts = [ids[HostId(host)] for host in Counter(world.spec.group.members_by_host).elements() if host in ids]
     domains = [reference.domains_of(host, policy.scope, world.aggregates) for host in hosts]
     held = Counter(domain[0] for domain in domains if len(domain) == 1)
     return min(held.values()) > 1
@@ -146,7 +146,7 @@ def test_placing_servers_one_at_a_time_never_adds_a_hard_violation(world: World,
 @law
 @given(world=worlds(least=1, most=8), seed=seeds)
 def test_group_placed_by_the_scheduler_has_no_hard_violation(world: World, seed: int) -> None:
-    world = replace(world, spec=replace(world.spec, group=replace(world.spec.group, places={})))
+    world = replace(world, spec=replace(world.spec, group=replace(world.spec.group, members_by_host={})))
     for host in decide(world.spec, world.fleet(), seed).chosen:
         spec, hosts = reference.after(world.spec, world.hosts, host)
         world = replace(world, spec=spec, hosts=tuple(hosts))

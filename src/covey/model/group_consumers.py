@@ -10,7 +10,7 @@ from covey.model.ids import GroupId
 
 @dataclass(frozen=True, slots=True)
 class GroupConsumer:
-    """A consumer whose allocations are places of a member of a group.
+    """A consumer whose allocations are on the hosts of a member of a group.
 
     It is the member itself, or a migration that holds the allocations which the member leaves.
     """
@@ -35,7 +35,7 @@ class MemberInstance:
 
 
 @dataclass(slots=True)
-class ConsumerPlaces:
+class ConsumerHosts:
     """The hosts on which the consumers of one group hold allocations. A host is the root of a provider tree.
 
     A member counts on each of them, except on those that it was evacuated from.
@@ -48,9 +48,9 @@ class ConsumerPlaces:
         """Return the hosts of a member: its own, and those that its migrations hold."""
         return frozenset[int]().union(*self._hosts.get(member, {}).values())
 
-    def places_of(self, member: str) -> frozenset[int]:
+    def counted_hosts(self, member: str) -> frozenset[int]:
         """Return the hosts on which a member counts."""
-        return frozenset[int]().union(*(self._places(member, consumer) for consumer in self._hosts.get(member, ())))
+        return frozenset[int]().union(*(self._counted(member, consumer) for consumer in self._hosts.get(member, ())))
 
     def hold(self, member: str, consumer: str, hosts: Iterable[int], left: Iterable[int] = ()) -> None:
         """Set the hosts on which one consumer of a member holds allocations, and those of them that it left."""
@@ -63,21 +63,23 @@ class ConsumerPlaces:
 
     def host_by_member(self) -> dict[str, int]:
         """Return one host of each member: its own, or the one that a migration holds."""
-        hosts = {member: self._places(member, member) or self.places_of(member) for member in self._hosts}
+        hosts = {member: self._counted(member, member) or self.counted_hosts(member) for member in self._hosts}
         return {member: min(held) for member, held in sorted(hosts.items()) if held}
 
     def added_to(self, state: GroupState, without: str | None = None) -> GroupState:
-        """Return the state of the group with these places; those of one member may be left out."""
+        """Return the state of the group with these hosts; those of one member may be left out."""
         hosts = [sorted(hosts) for hosts in self._all(without)]
         if not hosts:
             return state
-        places = Counter(state.places)
-        places.update(host for each in hosts for host in each)
+        members_by_host = Counter(state.members_by_host)
+        members_by_host.update(host for each in hosts for host in each)
         migrating = tuple((each[0], each[1]) for each in hosts if len(each) > 1)
-        return replace(state, places=dict(places), migrating=state.migrating + migrating, instances=len(hosts))
+        return replace(
+            state, members_by_host=dict(members_by_host), migrating=state.migrating + migrating, instances=len(hosts)
+        )
 
     def view_for(self, state: GroupState, member: str, before: frozenset[int], vacated: frozenset[int]) -> GroupView:
-        """Return what a decision on a member sees that had places before: it does not count against itself.
+        """Return what a decision on a member sees that had the hosts `before`: it does not count against itself.
 
         It need not stay with members on `vacated` hosts: these members leave as well.
         """
@@ -85,9 +87,9 @@ class ConsumerPlaces:
         return replace(view, source_host=min(before, default=None), vacated_hosts=vacated)
 
     def _all(self, without: str | None) -> Iterator[frozenset[int]]:
-        return (hosts for member in self._hosts if member != without and (hosts := self.places_of(member)))
+        return (hosts for member in self._hosts if member != without and (hosts := self.counted_hosts(member)))
 
-    def _places(self, member: str, consumer: str) -> frozenset[int]:
+    def _counted(self, member: str, consumer: str) -> frozenset[int]:
         return self.held_by(member, consumer) - self._left.get(consumer, frozenset())
 
 

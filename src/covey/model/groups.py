@@ -107,15 +107,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """The part of a group that a decision uses: its policies, and how many members hold a place on each host.
+    """The part of a group that a decision uses: its policies, and how many members each host has.
 
-    A member that moves holds a place on both its hosts until the move ends.
+    A member that moves counts on both its hosts until the move ends.
     """
 
     policies: tuple[GroupPolicy, ...] = ()
-    places: Mapping[int, int] = field(default_factory=dict)  # never changed in place: the fleet caches it by identity
+    members_by_host: Mapping[int, int] = field(
+        default_factory=dict
+    )  # never changed in place: the fleet caches it by identity
     migrating: tuple[tuple[int, int], ...] = ()  # the two hosts of each member that moves
-    source_host: int | None = None  # of the server itself, if it is a member that moves; it holds no place here
+    source_host: int | None = None  # of the server itself, if it is a member that moves; it does not count here
     vacated_hosts: frozenset[int] = frozenset()  # their members leave as well, and do not count for affinity
 
 
@@ -160,12 +162,12 @@ def _no_such_rule(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A group at one version: its policies, its members' places, and the number of members of each user."""
+    """A group at one version: its policies, its members by host, and the number of members of each user."""
 
     version: int
     project_id: ProjectId
     policies: tuple[GroupPolicy, ...]
-    places: Mapping[int, int]
+    members_by_host: Mapping[int, int]
     users: Mapping[UserId, int]
     migrating: tuple[tuple[int, int], ...] = ()
     instances: int = 0  # members with a place that another service runs
@@ -177,7 +179,7 @@ class GroupState:
 
     def view(self) -> GroupView:
         """Return the part that a decision uses."""
-        return GroupView(self.policies, self.places, self.migrating)
+        return GroupView(self.policies, self.members_by_host, self.migrating)
 
     def at(self, version: int) -> "GroupState":
         """Return the same state at another version."""
@@ -185,11 +187,11 @@ class GroupState:
 
     def with_members(self, user: UserId, hosts: Sequence[int]) -> "GroupState":
         """Return the state with one more member on each of the hosts."""
-        places = dict(self.places)
+        members_by_host = dict(self.members_by_host)
         for host in hosts:
-            places[host] = places.get(host, 0) + 1
+            members_by_host[host] = members_by_host.get(host, 0) + 1
         users = {**self.users, user: self.users.get(user, 0) + len(hosts)}
-        return replace(self, places=places, users=users)
+        return replace(self, members_by_host=members_by_host, users=users)
 
 
 def check_policies(policies: Sequence[GroupPolicy], display: Callable[[GroupPolicy], object] = str) -> None:

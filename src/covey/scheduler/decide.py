@@ -133,8 +133,10 @@ def _serve_in_turn(
         if len(served.hosts) == spec.count or not found.full:
             break
         if found.rows:
-            places = Counter(spec.group.places) + Counter(served.hosts)
-            rest = replace(spec, count=spec.count - len(served.hosts), group=replace(spec.group, places=places))
+            members_by_host = Counter(spec.group.members_by_host) + Counter(served.hosts)
+            rest = replace(
+                spec, count=spec.count - len(served.hosts), group=replace(spec.group, members_by_host=members_by_host)
+            )
             mask = mask & allowed_hosts(rest, left)
         mask[found.full] = False
         mask = search.still_open(mask, held)

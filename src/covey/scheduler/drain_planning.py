@@ -61,16 +61,16 @@ class BlockedServer:
 
 def without(view: GroupView, host: HostId | None, destination: HostId | None) -> GroupView:
     """Return a group without the member on a host, which may move to a destination: it never counts against itself."""
-    places = dict(view.places)
+    members_by_host = dict(view.members_by_host)
     for place in (host, destination):
-        if place is not None and place in places:
-            places[place] -= 1
-            if not places[place]:
-                del places[place]
+        if place is not None and place in members_by_host:
+            members_by_host[place] -= 1
+            if not members_by_host[place]:
+                del members_by_host[place]
     migrating = list(view.migrating)
     if host is not None and destination is not None:
         migrating.remove((host, destination))
-    return replace(view, places=places, migrating=tuple(migrating), source_host=host)
+    return replace(view, members_by_host=members_by_host, migrating=tuple(migrating), source_host=host)
 
 
 def plan_drain(
@@ -175,10 +175,10 @@ class _DrainPlan:
         return PlannedMove(server, destination, leaving), taken
 
     def _moved(self, state: GroupState, host: HostId, destination: HostId) -> GroupState:
-        places, migrating = dict(state.places), state.migrating
-        places[destination] = places.get(destination, 0) + 1
+        members_by_host, migrating = dict(state.members_by_host), state.migrating
+        members_by_host[destination] = members_by_host.get(destination, 0) + 1
         if self.at_once:
             migrating = (*migrating, (host, destination))
         else:
-            places[host] -= 1
-        return replace(state, places=places, migrating=migrating)
+            members_by_host[host] -= 1
+        return replace(state, members_by_host=members_by_host, migrating=migrating)

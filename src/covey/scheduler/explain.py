@@ -134,11 +134,11 @@ def _after_placing(spec: RequestSpec, fleet: Fleet, placed: tuple[HostId, ...]) 
     if not placed:
         return spec, fleet
     later = fleet.copy()
-    places = dict(spec.group.places)
+    members_by_host = dict(spec.group.members_by_host)
     if needs_providers(spec, fleet, fleet.mask_of(placed)):
         TreeSearch(spec, fleet).serve(later, fleet.rows(placed).tolist(), np.zeros(len(fleet), dtype=np.int64))
     else:
         later.take_for(placed, spec.amounts)
     for host in placed:
-        places[host] = places.get(host, 0) + 1
-    return replace(spec, group=replace(spec.group, places=places)), later
+        members_by_host[host] = members_by_host.get(host, 0) + 1
+    return replace(spec, group=replace(spec.group, members_by_host=members_by_host)), later

@@ -32,10 +32,10 @@ __all__ = [
     "Weights",
     "counts_by_domain",
     "highest",
-    "places_by_row",
+    "members_by_row",
 ]
 
-_NO_PLACES: tuple[Rows, NDArray[np.int64]] = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64)
+_NO_MEMBERS: tuple[Rows, NDArray[np.int64]] = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64)
 
 
 class Fleet:
@@ -46,7 +46,7 @@ class Fleet:
     """
 
     static_masks: dict[HostRequirements, Mask]  # the product of the static constraints
-    latest_places: tuple[Mapping[int, int] | None, tuple[Rows, NDArray[np.int64]]]
+    latest_members: tuple[Mapping[int, int] | None, tuple[Rows, NDArray[np.int64]]]
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Fleet:
     def reset(self) -> None:
         """Drop what was derived from columns that have changed."""
         self.static_masks = {}
-        self.latest_places = None, _NO_PLACES
+        self.latest_members = None, _NO_MEMBERS
         self._class_providers: dict[str, AnchoredProviders] = {}
         for name in ("available", "host_rows", "zones"):
             self.__dict__.pop(name, None)
@@ -255,26 +255,26 @@ def _mask(values: Iterable[bool]) -> Mask:
     return np.array([*values], dtype=np.bool_)
 
 
-def places_by_row(fleet: Fleet, places: Mapping[int, int]) -> tuple[Rows, NDArray[np.int64]]:
-    """Return the rows on which a group's members hold places, and how many do."""
-    latest, found = fleet.latest_places
-    if latest is not places:  # every policy of a group asks for the same places
-        rows, counts = fleet.row_of.rows(places), [*places.values()]
+def members_by_row(fleet: Fleet, members_by_host: Mapping[int, int]) -> tuple[Rows, NDArray[np.int64]]:
+    """Return the rows on which a group's members are, and how many are on each."""
+    latest, found = fleet.latest_members
+    if latest is not members_by_host:  # every policy of a group asks for the same hosts
+        rows, counts = fleet.row_of.rows(members_by_host), [*members_by_host.values()]
         if rows.size < len(counts):  # the fleet does not have a member's host yet, or any more
-            counts = [number for host, number in places.items() if host in fleet.row_of]
+            counts = [number for host, number in members_by_host.items() if host in fleet.row_of]
         found = rows, np.array(counts, dtype=np.int64)
-        fleet.latest_places = places, found
+        fleet.latest_members = members_by_host, found
     return found
 
 
-def counts_by_domain(domains: Domains, fleet: Fleet, places: Mapping[int, int]) -> NDArray[np.int64]:
-    """Return how many members of a group hold a place in each domain; the last entry counts hosts in no domain.
+def counts_by_domain(domains: Domains, fleet: Fleet, members_by_host: Mapping[int, int]) -> NDArray[np.int64]:
+    """Return how many members of a group are in each domain; the last entry counts hosts in no domain.
 
     A member on an ambiguous host counts in each of its domains.
     """
     counts = np.zeros(len(domains.names) + 1, dtype=np.int64)
-    if places:
-        rows, numbers = places_by_row(fleet, places)
+    if members_by_host:
+        rows, numbers = members_by_row(fleet, members_by_host)
         np.add.at(counts, domains.of_host[rows], numbers)
         if domains.several:
             for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):

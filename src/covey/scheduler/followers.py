@@ -32,8 +32,8 @@ class Follower:
 
 def with_followers(spec: RequestSpec, leaving: frozenset[HostId]) -> RequestSpec:
     """Return the request of a server together with the members of its group that also leave these hosts."""
-    vacated = frozenset[int](leaving) & spec.group.places.keys()
-    followers = sum(spec.group.places[host] for host in vacated)
+    vacated = frozenset[int](leaving) & spec.group.members_by_host.keys()
+    followers = sum(spec.group.members_by_host[host] for host in vacated)
     return replace(spec, group=replace(spec.group, vacated_hosts=vacated), count=1 + followers, minimum=1)
 
 
@@ -51,7 +51,7 @@ def decide_with_followers(
     Followers that ask for the same count as copies. Others are placed in trials, domain by domain.
     """
     together = with_followers(spec, leaving)
-    if may_choose_domain(spec) and spec.group.places.keys() <= leaving:
+    if may_choose_domain(spec) and spec.group.members_by_host.keys() <= leaving:
         others = [each for each in followers if each.host in together.group.vacated_hosts]
         if any(_kind(each.request, leaving) != _kind(spec, leaving) for each in others):
             found = _Trials(replace(together, count=1), others, fleet, seed, subset).best()
@@ -77,7 +77,7 @@ def may_choose_domain(spec: RequestSpec) -> bool:
     group, only = spec.group, spec.requirements.only_hosts
     if spec.forced or (only is not None and len(only) == 1):
         return False
-    return bool(group.places) and bool(gathering_policies(group.policies))
+    return bool(group.members_by_host) and bool(gathering_policies(group.policies))
 
 
 def _kind(spec: RequestSpec, leaving: frozenset[HostId] = frozenset()) -> _Kind:
@@ -92,7 +92,7 @@ class _Trials:
     def __init__(self, spec: RequestSpec, followers: Sequence[Follower], fleet: Fleet, seed: int, subset: int) -> None:
         self._fleet, self._seed, self._subset = fleet, seed, subset
         self._group = spec.group
-        self._places = Counter(spec.group.places)
+        self._members_by_host = Counter(spec.group.members_by_host)
         first = Follower(HostId(spec.group.source_host or 0), spec)
         self._first, self._members = first, [first, *followers]
         # Large members first: what is large depends on the class that is short.
@@ -153,26 +153,26 @@ class _Trials:
 
     def _place(self, order: Sequence[Follower], hosts: frozenset[HostId]) -> tuple[Decision | None, int]:
         """Place the members on these hosts. Return the decision for the server, and how many of the members fit."""
-        fleet, places, placed = self._fleet.copy(), self._places.copy(), 0
+        fleet, members_by_host, placed = self._fleet.copy(), self._members_by_host.copy(), 0
         found: Decision | None = None
         for member in order:
-            spec = self._request(member, places, hosts)
+            spec = self._request(member, members_by_host, hosts)
             decision = decide(spec, fleet, self._seed, self._subset)
             if not decision.chosen:
                 continue
             placed += 1
-            places[decision.chosen[0]] += 1
+            members_by_host[decision.chosen[0]] += 1
             fleet.take_all(next(iter(decision.allocations(spec.amounts))).items())
             if member is self._first:
                 found = decision
         return found, placed
 
-    def _request(self, member: Follower, places: Counter[int], hosts: frozenset[HostId]) -> RequestSpec:
+    def _request(self, member: Follower, members_by_host: Counter[int], hosts: frozenset[HostId]) -> RequestSpec:
         """Return the member's request on these hosts. It does not count against itself; the server never does."""
-        others = places if member is self._first else places - Counter({int(member.host): 1})
+        others = members_by_host if member is self._first else members_by_host - Counter({int(member.host): 1})
         asked = member.request.requirements
         only = hosts if asked.only_hosts is None else hosts & asked.only_hosts
-        group = replace(self._group, places=dict(others), source_host=member.host)
+        group = replace(self._group, members_by_host=dict(others), source_host=member.host)
         return replace(member.request, count=1, minimum=1, group=group, requirements=replace(asked, only_hosts=only))
 
 

@@ -81,7 +81,7 @@ class TreeBatchSearch:
         self._budget.left -= _STEPS_PER_SERVER + len(self._fleet) // _ROWS_PER_STEP
         last = self._placed[-1] if self._placed else None
         spec = replace(self._spec, count=self._spec.count - len(self._placed))
-        spec = replace(spec, group=replace(spec.group, places=self._places()))
+        spec = replace(spec, group=replace(spec.group, members_by_host=self._members_by_host()))
         mask = self._constraints(spec, self._fleet)
         if last is not None:
             mask = mask & (np.arange(mask.size) >= last.row)
@@ -99,8 +99,8 @@ class TreeBatchSearch:
                     tried.add(key)
                     yield _Placed(row, key, allocations)
 
-    def _places(self) -> Counter[int]:
-        return Counter[int](self._spec.group.places) + Counter[int](self._placement().hosts)
+    def _members_by_host(self) -> Counter[int]:
+        return Counter[int](self._spec.group.members_by_host) + Counter[int](self._placement().hosts)
 
     def _placement(self) -> Placement:
         hosts = [HostId(self._fleet.ids.item(each.row)) for each in self._placed]

@@ -6,7 +6,7 @@ from covey.model.groups import GroupPolicy, GroupView, PolicyKind
 from covey.model.ids import HostId
 from covey.scheduler.fleet import Fleet
 from covey.scheduler.policies import hard_policies, kind_of
-from covey.scheduler.policies.scopes import Violation, member_places
+from covey.scheduler.policies.scopes import Violation, member_domains
 from covey.scheduler.reasons import Reason
 
 __all__ = ["Violation", "audit", "objections", "reasons_against", "violations"]
@@ -25,8 +25,8 @@ def violations(
     """
     return [
         violation
-        for places in member_places(policies, hosts, fleet, exempt)
-        for violation in kind_of(places.policy).violations(places)
+        for found in member_domains(policies, hosts, fleet, exempt)
+        for violation in kind_of(found.policy).violations(found)
     ]
 
 

@@ -42,28 +42,28 @@ class Audits:
         with self.store.read() as tx:
             found = self.groups.get_authorized(tx, actor, group, "audit")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
-            places = tx.groups.places([found.id])
+            member_hosts = tx.groups.member_hosts([found.id])
             fleet = self.live.read(tx).fleet
-            violated = find_violations(tx, [found], places, fleet)[found.id]
-        hosts = places[found.id]
+            violated = find_violations(tx, [found], member_hosts, fleet)[found.id]
+        hosts = member_hosts[found.id]
         domains = domains_of_hosts(hosts.values(), scopes_of(found), fleet, obfuscation)
         members = list(zip(hosts, domains, strict=True))
         return Audit(found.id, members, violated, obfuscation)
 
 
 def find_violations(
-    tx: Transaction, groups: Sequence[Group], places: Mapping[GroupId, Mapping[str, HostId | None]], fleet: Fleet
+    tx: Transaction, groups: Sequence[Group], member_hosts: Mapping[GroupId, Mapping[str, HostId | None]], fleet: Fleet
 ) -> dict[GroupId, list[Violation]]:
     """Return the violations of groups, given the hosts of all their members, whichever service runs them."""
-    found = {group.id: audit(group.policies, places[group.id], fleet) for group in groups}
+    found = {group.id: audit(group.policies, member_hosts[group.id], fleet) for group in groups}
     suspects = {
-        group: places[group].values()
+        group: member_hosts[group].values()
         for group, violated in found.items()
         if any(violation.policy.scope == HOST for violation in violated)
     }
     exempt = drs_hosts_of(tx, suspects, fleet)
     policies = {group.id: group.policies for group in groups}
-    return found | {group: audit(policies[group], places[group], fleet, hosts) for group, hosts in exempt.items()}
+    return found | {group: audit(policies[group], member_hosts[group], fleet, hosts) for group, hosts in exempt.items()}
 
 
 def drs_hosts_of(

@@ -132,9 +132,9 @@ class Builds:
     def _destroy_orphans(self, started: Sequence[tuple[Job, Server]]) -> None:
         """Destroy servers on hosts that they left, by deletion or rescheduling, while they were spawned."""
         with self.store.read() as tx:
-            places = {server.id: server.host_id for server in tx.servers.by_ids([server.id for _, server in started])}
+            hosts = {server.id: server.host_id for server in tx.servers.by_ids([server.id for _, server in started])}
         for job, server in started:
-            if places.get(server.id) != server.host_id and server.host_name is not None:
+            if hosts.get(server.id) != server.host_id and server.host_name is not None:
                 with suppress(DriverFault, LeaseLost, OperationInProgress):
                     self.driver.destroy(server, server.host_name, job.epoch)
 

@@ -115,7 +115,9 @@ class Destinations:
         others = followers() if gathers else ()
         with self._snapshot(tx, private=gathers) as snapshot:
             if evacuating:
-                leaving = frozenset(HostId(host) for host in view.places if not snapshot.fleet.is_up(HostId(host)))
+                leaving = frozenset(
+                    HostId(host) for host in view.members_by_host if not snapshot.fleet.is_up(HostId(host))
+                )
             seed = self.new_seed()
             if leaving and view.policies:
                 spec, decision = decide_with_followers(spec, leaving, others, snapshot.fleet, seed, self.subset)

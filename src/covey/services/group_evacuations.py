@@ -52,7 +52,7 @@ class GroupEvacuations:
     def _begin(
         self, actor: Actor, group: GroupId, leaving: Sequence[ServerId], request: MoveRequest
     ) -> dict[ServerId, _Refusal]:
-        """Claim a place for each member in one transaction: no other request takes the room between them."""
+        """Claim a host for each member in one transaction: no other request takes the room between them."""
         with self.moves.transaction() as tx:
             tx.groups.lock([group])
             moves = replace(self.moves, destinations=self.moves.destinations.planning(tx))

@@ -274,7 +274,7 @@ class Moves:
 
     def _other_members(self, tx: Transaction, actor: Actor, server: Server, request: MoveRequest) -> list[Follower]:
         """Return the other members of the server's group that have a host and do not move."""
-        members = tx.groups.places([server.group_id])[server.group_id] if server.group_id is not None else {}
+        members = tx.groups.member_hosts([server.group_id])[server.group_id] if server.group_id is not None else {}
         others = tx.servers.by_ids([ServerId(each) for each in members if each != server.id])
         alike = replace(request, flavor=None, host=None, forced=False)
         return [

@@ -122,8 +122,8 @@ def get_overview(store: Store, default_zone: str, *, isolate_aggregates: bool = 
 def _hard_violations(tx: Transaction, groups: Sequence[Group]) -> Iterator[tuple[GroupId, str]]:
     """Yield what does not hold, group by group. It is no warning: tenants may break the policies of their groups."""
     if groups:
-        places, fleet = tx.groups.places([group.id for group in groups]), Fleet(*tx.fleet_records.all())
-        for group, violated in find_violations(tx, groups, places, fleet).items():
+        member_hosts, fleet = tx.groups.member_hosts([group.id for group in groups]), Fleet(*tx.fleet_records.all())
+        for group, violated in find_violations(tx, groups, member_hosts, fleet).items():
             yield from ((group, each.sentence) for each in violated if not each.soft)
 
 

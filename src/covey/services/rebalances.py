@@ -87,11 +87,11 @@ class Planner:
         fleet = self.live.read(tx).fleet
         held = tx.allocations.held_by([server.id for server in found]) if fleet.trees.anchored.roots.size else {}
         members = [own_member_or_fixed(self.servers, server, held.get(server.id)) for server in found]
-        places = tx.group_consumers.places([group.id]).get(group.id)
-        if places is not None:
+        consumer_hosts = tx.group_consumers.hosts([group.id]).get(group.id)
+        if consumer_hosts is not None:
             plan = NovaPlan.read(tx, fleet)
             own = [_only_on_own_hosts(member, frozenset(plan.nodes)) for member in members]
-            members, fleet = [*own, *_instances(tx, plan, places.host_by_member(), failed)], plan.fleet
+            members, fleet = [*own, *_instances(tx, plan, consumer_hosts.host_by_member(), failed)], plan.fleet
         exempt = drs_hosts_of(tx, {group.id: [member.host for member in members]}, fleet).get(group.id, frozenset())
         staying = [replace(each, movable=each.movable and each.host not in exempt) for each in members]
         return GroupSnapshot(group, staying, fleet, exempt)

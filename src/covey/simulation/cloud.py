@@ -282,11 +282,11 @@ class SimulatedCloud:
         """Add the change to a group's number of members on a host."""
         owner = self.groups[group]
         host = self.fleet.hosts[row].id
-        places = {**owner.view.places}
-        places[host] = places.get(host, 0) + change
-        if not places[host]:
-            del places[host]
-        owner.view = replace(owner.view, places=places)
+        members_by_host = {**owner.view.members_by_host}
+        members_by_host[host] = members_by_host.get(host, 0) + change
+        if not members_by_host[host]:
+            del members_by_host[host]
+        owner.view = replace(owner.view, members_by_host=members_by_host)
 
     def _names_on(self, rows: Iterable[int]) -> list[str]:
         return [name for row in rows for name in self._names_by_row.get(row, ())]

@@ -37,7 +37,7 @@ class Outcome:
     history: History
     groups: GroupSummary
     decision_s: NDArray[np.float64]
-    places: dict[str, str]  # the host of each server, by name
+    server_hosts: dict[str, str]  # the host of each server, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,10 @@ class Replay:
         recorder.sample(cloud, now)
         progress(len(self.stream) % every)
         names = cloud.fleet.names
-        places = {name: names[server.row] for name, server in cloud.servers.items()}
-        return Outcome(cloud.counts, recorder.history(), summarize_groups(cloud), np.array(cloud.decision_s), places)
+        server_hosts = {name: names[server.row] for name, server in cloud.servers.items()}
+        return Outcome(
+            cloud.counts, recorder.history(), summarize_groups(cloud), np.array(cloud.decision_s), server_hosts
+        )
 
     def _apply(self, cloud: SimulatedCloud, event: Event, seed: int) -> None:
         if event.boot is not None:
@@ -100,19 +102,19 @@ class Replay:
 
 def summarize_groups(cloud: SimulatedCloud) -> GroupSummary:
     """Return the number of complete, empty and violating groups, by the violations that an audit finds."""
-    places = {name: dict[str, HostId]() for name in cloud.groups}
+    member_hosts = {name: dict[str, HostId]() for name in cloud.groups}
     for name, server in cloud.servers.items():
         if server.group is not None:
-            places[server.group][name] = cloud.fleet.hosts[server.row].id
+            member_hosts[server.group][name] = cloud.fleet.hosts[server.row].id
     desired = {name: group.desired for name, group in cloud.groups.items() if group.desired > 0}
     softness = [
-        {violation.soft for violation in violations(group.view.policies, places[name], cloud.fleet)}
+        {violation.soft for violation in violations(group.view.policies, member_hosts[name], cloud.fleet)}
         for name, group in cloud.groups.items()
     ]
     return GroupSummary(
         groups=len(desired),
-        complete=sum(len(places[name]) >= number for name, number in desired.items()),
-        empty=sum(not places[name] for name in desired),
+        complete=sum(len(member_hosts[name]) >= number for name, number in desired.items()),
+        empty=sum(not member_hosts[name] for name in desired),
         hard_violations=sum(False in kinds for kinds in softness),
         soft_violations=sum(True in kinds for kinds in softness),
     )

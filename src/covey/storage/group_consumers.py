@@ -6,7 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from covey.model.group_consumers import ConsumerPlaces, GroupConsumer, MemberInstance
+from covey.model.group_consumers import ConsumerHosts, GroupConsumer, MemberInstance
 from covey.model.ids import GroupId
 from covey.storage.evacuations import left_allocations
 from covey.storage.rows import execute, insert_rows
@@ -27,7 +27,7 @@ _INSTANCES = """
     WHERE g.group_id IN ? AND g.consumer_uuid = g.member_uuid ORDER BY g.told_at, g.member_uuid
 """
 # A sharing provider serves the hosts of its aggregates and is none itself.
-_PLACES = """
+_HOSTS_OF_MEMBERS = """
     SELECT DISTINCT g.group_id, g.member_uuid, g.consumer_uuid, COALESCE(p.root_id, p.id)
     FROM group_consumers g JOIN allocations a ON a.consumer_uuid = g.consumer_uuid
         JOIN resource_providers p ON p.id = a.provider_id
@@ -79,11 +79,11 @@ class GroupConsumers:
         rows = execute(self._connection, _ALL_MEMBERS).fetchall()
         return {member: GroupConsumer(GroupId(group), member) for member, group in rows}
 
-    def places(self, groups: Iterable[GroupId]) -> Mapping[GroupId, ConsumerPlaces]:
+    def hosts(self, groups: Iterable[GroupId]) -> Mapping[GroupId, ConsumerHosts]:
         """Return the hosts of the members of groups, for each group, and which of them evacuated members left."""
-        found: dict[GroupId, ConsumerPlaces] = defaultdict(ConsumerPlaces)
+        found: dict[GroupId, ConsumerHosts] = defaultdict(ConsumerHosts)
         hosts: dict[tuple[GroupId, str, str], set[int]] = defaultdict(set)
-        for group, member, consumer, host in execute(self._connection, _PLACES, sorted(groups)).fetchall():
+        for group, member, consumer, host in execute(self._connection, _HOSTS_OF_MEMBERS, sorted(groups)).fetchall():
             hosts[group, member, consumer].add(host)
         several = [consumer for (_, _, consumer), held in hosts.items() if len(held) > 1]
         left: dict[str, set[int]] = defaultdict(set)

@@ -36,7 +36,7 @@ _POLICIES = (
     .order_by(policies.c.group_id, policies.c.position)
 )
 _WHOSE_AND_WHERE = (members.c.group_id, servers.c.user_id, servers.c.host_id, servers.c.second_host_id)
-_PLACES = (
+_MEMBERS_BY_HOST = (
     select(*_WHOSE_AND_WHERE, func.count())
     .join_from(members, servers, members.c.server_id == servers.c.id)
     .where(members.c.group_id.in_(_IDS))
@@ -159,33 +159,38 @@ class Groups:
         """Return the states of locked groups, for a decision: Covey's servers and the consumers of other services."""
         if not versions:
             return {}
-        places = GroupConsumers(self._connection).places(versions)
+        others = GroupConsumers(self._connection).hosts(versions)
         states = self.server_states(versions)
-        return {g: places[g].added_to(state) if g in places else state for g, state in states.items()}
+        return {g: others[g].added_to(state) if g in others else state for g, state in states.items()}
 
     def server_states(self, versions: dict[GroupId, int]) -> dict[GroupId, GroupState]:
         """Return the states of locked groups by Covey's own servers alone."""
         ids = {"ids": list(versions)}
-        places: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        members_by_host: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         users: dict[str, dict[UserId, int]] = defaultdict(lambda: defaultdict(int))
         migrating: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for group, user, first, second, number in self._connection.execute(_PLACES, ids):
+        for group, user, first, second, number in self._connection.execute(_MEMBERS_BY_HOST, ids):
             users[group][user] += number
-            for place in (first, second):
-                if place is not None:
-                    places[group][place] += number
+            for host in (first, second):
+                if host is not None:
+                    members_by_host[group][host] += number
             if second is not None:
                 migrating[group] += [(first, second)] * number
         found = self._policies(list(versions))
         owners = self.owners(versions)
         return {
             group: GroupState(
-                version, owners[group], found[group], dict(places[group]), dict(users[group]), tuple(migrating[group])
+                version,
+                owners[group],
+                found[group],
+                dict(members_by_host[group]),
+                dict(users[group]),
+                tuple(migrating[group]),
             )
             for group, version in versions.items()
         }
 
-    def places(self, ids: Collection[GroupId]) -> dict[GroupId, dict[str, HostId | None]]:
+    def member_hosts(self, ids: Collection[GroupId]) -> dict[GroupId, dict[str, HostId | None]]:
         """Return each member's host, for each group, oldest first; None for a member without a host.
 
         Members that another service runs follow Covey's servers.
@@ -195,24 +200,24 @@ class Groups:
             return found
         for group, server, host in self._connection.execute(_HOSTS, {"ids": [*ids]}):
             found[group][server] = host
-        for group, member, host in self._places_of_instances(ids):
+        for group, member, host in self._hosts_of_instances(ids):
             found[group][member] = host
         return found
 
     def with_instances(self, found: Sequence[Group]) -> list[Group]:
         """Return groups with all their members: those that another service runs follow Covey's servers."""
         instances: dict[GroupId, list[ServerId]] = defaultdict(list)
-        for group, member, _ in self._places_of_instances([each.id for each in found]):
+        for group, member, _ in self._hosts_of_instances([each.id for each in found]):
             instances[group].append(ServerId(member))
         return [replace(each, members=(*each.members, *instances[each.id])) for each in found]
 
-    def _places_of_instances(self, ids: Collection[GroupId]) -> Iterator[tuple[GroupId, str, HostId | None]]:
+    def _hosts_of_instances(self, ids: Collection[GroupId]) -> Iterator[tuple[GroupId, str, HostId | None]]:
         """Yield the members that another service runs: those that have a host, and those that are mirrored."""
         consumers = GroupConsumers(self._connection)
         members = consumers.instances(ids) if ids else []
         if not members:
             return
-        hosts = {group: places.host_by_member() for group, places in consumers.places(ids).items()}
+        hosts = {group: held.host_by_member() for group, held in consumers.hosts(ids).items()}
         for member in members:
             host = hosts.get(member.group, {}).get(member.id)
             if host is not None or member.is_mirrored:

@@ -196,4 +196,4 @@ def test_with_members_counts_new_members_and_leaves_the_old_state_unchanged() ->
     grown = before.with_members(UserId("bob"), [1, 2, 2])
     assert grown.view() == GroupView(before.policies, {1: 2, 2: 2})
     assert grown.users == {"alice": 1, "bob": 3}
-    assert (before.places, before.users) == ({1: 1}, {"alice": 1})
+    assert (before.members_by_host, before.users) == ({1: 1}, {"alice": 1})

@@ -39,7 +39,7 @@ def hosts(number: int, capacity: Amounts = ROOM) -> list[PlainHost]:
 
 def spec(
     *policies: GroupPolicy,
-    places: Mapping[int, int] | None = None,
+    members_by_host: Mapping[int, int] | None = None,
     migrating: tuple[tuple[int, int], ...] = (),
     source_host: int | None = None,
     vcpus: int = 1,
@@ -47,8 +47,8 @@ def spec(
     disk_gb: int = 10,
     **fields: Any,
 ) -> RequestSpec:
-    """Return a request for one server, small by default, in a group with policies, places and migrations."""
-    group = GroupView(policies, places or {}, migrating, source_host)
+    """Return a request for one server, small by default, in a group with policies, members and migrations."""
+    group = GroupView(policies, members_by_host or {}, migrating, source_host)
     return RequestSpec(server_resources(vcpus, memory_mb, disk_gb), group=group, **fields)
 
 

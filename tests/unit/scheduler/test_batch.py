@@ -31,7 +31,7 @@ def test_limit_of_three_on_two_hosts_rejects_the_seventh_member() -> None:
     two = fleet(*hosts(2))
     decision = decide(spec(anti_affinity(limit=3), count=6, minimum=6), two, 1)
     assert Counter(decision.chosen) == {1: 3, 2: 3}
-    seventh = spec(anti_affinity(limit=3), places={1: 3, 2: 3})
+    seventh = spec(anti_affinity(limit=3), members_by_host={1: 3, 2: 3})
     assert decide(seventh, two, 1).chosen == ()
     assert explain(seventh, two).sentence() == "of 2 hosts: 2 already hold 3 of the group"
 
@@ -63,7 +63,7 @@ def test_soft_anti_affinity_spreads_evenly_at_every_step_despite_the_weighers(co
 
 
 def test_soft_anti_affinity_levels_an_uneven_group() -> None:
-    chosen = decide(spec(soft_anti_affinity(), places={1: 3, 2: 1}, count=5), fleet(*hosts(3)), 1).chosen
+    chosen = decide(spec(soft_anti_affinity(), members_by_host={1: 3, 2: 1}, count=5), fleet(*hosts(3)), 1).chosen
     assert Counter(chosen) == {2: 2, 3: 3}
 
 
@@ -204,14 +204,14 @@ def test_batch_equals_its_servers_placed_one_at_a_time(policies: tuple[GroupPoli
     below = [range(1 + n, 602, 3) if across else range(1 + n * 200, 201 + n * 200) for n in range(3)]
     switches = [domain(1001 + n, *hosts, scope=SWITCH) for n, hosts in enumerate(below)]
     whole = fleet(*many, *racks, *switches, weights=Weights(cpu=0, disk=0))
-    places: Counter[int] = Counter({5: 1, 300: 2})
-    batch = decide(spec(*policies, places=places, count=100), whole, 1).chosen
+    members_by_host: Counter[int] = Counter({5: 1, 300: 2})
+    batch = decide(spec(*policies, members_by_host=members_by_host, count=100), whole, 1).chosen
     one_by_one = []
     for _ in batch:
-        (pick,) = decide(spec(*policies, places=dict(places)), whole, 1).chosen
+        (pick,) = decide(spec(*policies, members_by_host=dict(members_by_host)), whole, 1).chosen
         one_by_one.append(pick)
         whole.take_for([pick], spec().amounts)
-        places[pick] += 1
+        members_by_host[pick] += 1
     assert len(batch) == 100
     assert list(batch) == one_by_one
 

@@ -213,7 +213,7 @@ CASES = {
     "a request for the whole capacity": Case(Room(), spec(vcpus=8, memory_mb=8192, disk_gb=100), fleet(host(1)), {1}),
     "anti-affinity by host": Case(
         GroupPolicies(),
-        spec(anti_affinity(), places={1: 1, 99: 5}),
+        spec(anti_affinity(), members_by_host={1: 1, 99: 5}),
         THREE,
         {2, 3},
         ["1 already holds 1 of the group"],
@@ -221,7 +221,7 @@ CASES = {
     ),
     "anti-affinity with a limit of three": Case(
         GroupPolicies(),
-        spec(anti_affinity(limit=3), places={1: 3, 2: 4, 3: 2}),
+        spec(anti_affinity(limit=3), members_by_host={1: 3, 2: 4, 3: 2}),
         THREE,
         {3},
         ["1 already holds 3 of the group", "1 already holds 4 of the group"],
@@ -229,7 +229,7 @@ CASES = {
     ),
     "anti-affinity by rack": Case(
         GroupPolicies(),
-        spec(anti_affinity(RACK), places={1: 1, 5: 1}),
+        spec(anti_affinity(RACK), members_by_host={1: 1, 5: 1}),
         RACKS,
         {3, 4},
         ["1 is in no rack", "3 already hold 1 of the group in their rack"],
@@ -237,14 +237,14 @@ CASES = {
     ),
     "anti-affinity by rack with a limit of two": Case(
         GroupPolicies(),
-        spec(anti_affinity(RACK, limit=2), places={1: 1, 2: 1, 3: 1, 5: 2}),
+        spec(anti_affinity(RACK, limit=2), members_by_host={1: 1, 2: 1, 3: 1, 5: 2}),
         fleet(*hosts(6), domain(2, 3, 4), domain(3, 5)),
         {3, 4},
         ["3 are in no rack", "1 already holds 2 of the group in its rack"],
     ),
     "avoided rack, or no rack": Case(
         GroupPolicies(),
-        spec(anti_affinity(RACK, "2"), places={1: 4}),
+        spec(anti_affinity(RACK, "2"), members_by_host={1: 4}),
         RACKS,
         {1, 2, 5, 6},
         ["2 are in the rack that the group avoids"],
@@ -263,7 +263,7 @@ CASES = {
     ),
     "two anti-affinity policies count each rejected host once": Case(
         GroupPolicies(),
-        spec(anti_affinity(), anti_affinity(RACK, limit=2), places={1: 1, 3: 1, 4: 1}),
+        spec(anti_affinity(), anti_affinity(RACK, limit=2), members_by_host={1: 1, 3: 1, 4: 1}),
         RACKS,
         {2, 5},
         ["3 already hold 1 of the group", "1 is in no rack"],
@@ -271,7 +271,7 @@ CASES = {
     ),
     "anti-affinity counts what each host holds, whatever the limit": Case(
         GroupPolicies(),
-        spec(anti_affinity(), places={1: 3, 2: 1}),
+        spec(anti_affinity(), members_by_host={1: 3, 2: 1}),
         THREE,
         {3},
         ["1 already holds 1 of the group", "1 already holds 3 of the group"],
@@ -282,7 +282,7 @@ CASES = {
     ),
     "affinity is unsatisfiable while a member is in no rack": Case(
         GroupPolicies(),
-        spec(affinity(RACK), places={6: 1, 3: 1}),
+        spec(affinity(RACK), members_by_host={6: 1, 3: 1}),
         RACKS,
         set(),
         ["1 is in no rack", "5 are excluded because 1 member of the group is in no rack"],
@@ -290,36 +290,36 @@ CASES = {
     ),
     "affinity is unsatisfiable while all members are in no rack": Case(
         GroupPolicies(),
-        spec(affinity(RACK), places={6: 2}),
+        spec(affinity(RACK), members_by_host={6: 2}),
         RACKS,
         set(),
         ["1 is in no rack", "5 are excluded because 2 members of the group are in no rack"],
         {1: "2 members of the group are in no rack"},
     ),
     "affinity ignores members on unknown hosts": Case(
-        GroupPolicies(), spec(affinity(RACK), places={99: 1}), RACKS, {1, 2, 3, 4, 5}
+        GroupPolicies(), spec(affinity(RACK), members_by_host={99: 1}), RACKS, {1, 2, 3, 4, 5}
     ),
     "a member in no rack may move to the rack of the others": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, source_host=6), RACKS, {3, 4}
+        GroupPolicies(), spec(affinity(RACK), members_by_host={6: 1, 3: 1}, source_host=6), RACKS, {3, 4}
     ),
     "the first of the members in no rack may move to any rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1}, source_host=6), RACKS, {1, 2, 3, 4, 5}
+        GroupPolicies(), spec(affinity(RACK), members_by_host={6: 1}, source_host=6), RACKS, {1, 2, 3, 4, 5}
     ),
     "a member in a rack stays there while another is in no rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1}, source_host=1), RACKS, set()
+        GroupPolicies(), spec(affinity(RACK), members_by_host={6: 1}, source_host=1), RACKS, set()
     ),
     "affinity counts a member on a host in two racks in both": Case(
-        GroupPolicies(), spec(affinity(RACK), places={3: 1}), AMBIGUOUS, {1, 2}
+        GroupPolicies(), spec(affinity(RACK), members_by_host={3: 1}), AMBIGUOUS, {1, 2}
     ),
     "anti-affinity counts a member on a host in two racks in both": Case(
-        GroupPolicies(), spec(anti_affinity(RACK), places={3: 1}), AMBIGUOUS, set()
+        GroupPolicies(), spec(anti_affinity(RACK), members_by_host={3: 1}), AMBIGUOUS, set()
     ),
     "affinity while a member moves from a host in two racks to one of them": Case(
-        GroupPolicies(), spec(affinity(RACK), places={3: 1, 1: 1}, migrating=((3, 1),)), AMBIGUOUS, {1}
+        GroupPolicies(), spec(affinity(RACK), members_by_host={3: 1, 1: 1}, migrating=((3, 1),)), AMBIGUOUS, {1}
     ),
     "affinity requires the rack of the group": Case(
         GroupPolicies(),
-        spec(affinity(RACK), places={3: 1}),
+        spec(affinity(RACK), members_by_host={3: 1}),
         RACKS,
         {3, 4},
         ["1 is in no rack", "3 are not in the rack of the group"],
@@ -327,7 +327,7 @@ CASES = {
     ),
     "affinity requires one of the racks of the group": Case(
         GroupPolicies(),
-        spec(affinity(RACK), places={1: 1, 3: 1}),
+        spec(affinity(RACK), members_by_host={1: 1, 3: 1}),
         RACKS,
         {1, 2, 3, 4},
         ["1 is in no rack", "1 is not in the rack of the group"],
@@ -335,18 +335,18 @@ CASES = {
     ),
     "affinity requires the host of the group": Case(
         GroupPolicies(),
-        spec(affinity(), places={2: 1}),
+        spec(affinity(), members_by_host={2: 1}),
         THREE,
         {2},
         ["2 are not the group's host"],
         {1: "the group is in the host n2"},
     ),
     "affinity rejects the only other host": Case(
-        GroupPolicies(), spec(affinity(), places={2: 1}), fleet(*hosts(2)), {2}, ["1 is not the group's host"]
+        GroupPolicies(), spec(affinity(), members_by_host={2: 1}), fleet(*hosts(2)), {2}, ["1 is not the group's host"]
     ),
     "affinity while the only member moves to another rack": Case(
         GroupPolicies(),
-        spec(affinity(RACK), places={1: 1, 3: 1}, migrating=((1, 3),)),
+        spec(affinity(RACK), members_by_host={1: 1, 3: 1}, migrating=((1, 3),)),
         RACKS,
         set(),
         [
@@ -357,20 +357,20 @@ CASES = {
         {1: "the rack 1 holds only members of the group that are moving", 5: "the group is in the rack 1, 2"},
     ),
     "affinity while the only member moves within its rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={1: 1, 2: 1}, migrating=((1, 2),)), RACKS, {1, 2}
+        GroupPolicies(), spec(affinity(RACK), members_by_host={1: 1, 2: 1}, migrating=((1, 2),)), RACKS, {1, 2}
     ),
     "affinity while the only member moves out of no rack": Case(
-        GroupPolicies(), spec(affinity(RACK), places={6: 1, 3: 1}, migrating=((6, 3),)), RACKS, set()
+        GroupPolicies(), spec(affinity(RACK), members_by_host={6: 1, 3: 1}, migrating=((6, 3),)), RACKS, set()
     ),
     "affinity while one of two members moves": Case(
-        GroupPolicies(), spec(affinity(RACK), places={1: 2, 3: 1}, migrating=((1, 3),)), RACKS, {1, 2}
+        GroupPolicies(), spec(affinity(RACK), members_by_host={1: 2, 3: 1}, migrating=((1, 3),)), RACKS, {1, 2}
     ),
     "affinity while two members swap hosts": Case(
-        GroupPolicies(), spec(affinity(), places={1: 2, 2: 2}, migrating=((1, 2), (2, 1))), THREE, set()
+        GroupPolicies(), spec(affinity(), members_by_host={1: 2, 2: 2}, migrating=((1, 2), (2, 1))), THREE, set()
     ),
     "affinity by host while the only member moves": Case(
         GroupPolicies(),
-        spec(affinity(), places={1: 1, 2: 1}, migrating=((2, 1),)),
+        spec(affinity(), members_by_host={1: 1, 2: 1}, migrating=((2, 1),)),
         THREE,
         set(),
         ["1 is not the group's host", "2 hold only members of the group that are moving"],
@@ -378,7 +378,7 @@ CASES = {
     ),
     "required rack": Case(
         GroupPolicies(),
-        spec(affinity(RACK, "2"), places={1: 1}),
+        spec(affinity(RACK, "2"), members_by_host={1: 1}),
         RACKS,
         {3, 4},
         ["1 is in no rack", "3 are outside the rack that the group requires"],
@@ -444,7 +444,7 @@ def test_reasons_of_many_hosts_look_at_each_policy_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(AntiAffinity, "mask", count)
     racks = [domain(1000 + n, *range(10 * n + 1, 10 * n + 11)) for n in range(30)]
     found = host_reasons(
-        spec(anti_affinity(RACK), places=dict.fromkeys(range(1, 301, 10), 1)), fleet(*hosts(300), *racks)
+        spec(anti_affinity(RACK), members_by_host=dict.fromkeys(range(1, 301, 10), 1)), fleet(*hosts(300), *racks)
     )
     assert found["n300"] == "the rack 1029 holds 1 of the group; the limit is 1"
     assert len(set(found.values())) == 30

@@ -31,14 +31,14 @@ CHOICES: dict[str, tuple[RequestSpec, Fleet, set[int]]] = {
     "an empty fleet": (spec(), fleet(), set()),
     "the host with the most free capacity": (spec(), UNEQUAL, {2}),
     "any of the hosts with equal free capacity": (spec(), fleet(*hosts(3), host(4, used=(1, 0, 0))), {1, 2, 3}),
-    "soft anti-affinity before free capacity": (spec(soft_anti_affinity(), places={2: 1}), UNEQUAL, {3}),
-    "soft affinity before free capacity": (spec(soft_affinity(), places={1: 1}), UNEQUAL, {1}),
-    "the host with the fewest members": (spec(soft_anti_affinity(), places={1: 3, 2: 2, 3: 2}), UNEQUAL, {2}),
-    "the host with the most members": (spec(soft_affinity(), places={1: 3, 2: 2, 3: 2}), UNEQUAL, {1}),
-    "the rack with the fewest members": (spec(soft_anti_affinity(RACK), places={1: 1}), RACKS, {3, 4}),
-    "the rack with the most members": (spec(soft_affinity(RACK), places={1: 1, 2: 1, 3: 1}), RACKS, {1, 2}),
+    "soft anti-affinity before free capacity": (spec(soft_anti_affinity(), members_by_host={2: 1}), UNEQUAL, {3}),
+    "soft affinity before free capacity": (spec(soft_affinity(), members_by_host={1: 1}), UNEQUAL, {1}),
+    "the host with the fewest members": (spec(soft_anti_affinity(), members_by_host={1: 3, 2: 2, 3: 2}), UNEQUAL, {2}),
+    "the host with the most members": (spec(soft_affinity(), members_by_host={1: 3, 2: 2, 3: 2}), UNEQUAL, {1}),
+    "the rack with the fewest members": (spec(soft_anti_affinity(RACK), members_by_host={1: 1}), RACKS, {3, 4}),
+    "the rack with the most members": (spec(soft_affinity(RACK), members_by_host={1: 1, 2: 1, 3: 1}), RACKS, {1, 2}),
     "no rack ranks last for soft anti-affinity": (
-        spec(soft_anti_affinity(RACK), places={1: 9, 3: 9}),
+        spec(soft_anti_affinity(RACK), members_by_host={1: 9, 3: 9}),
         RACKS,
         {1, 2, 3, 4},
     ),
@@ -51,29 +51,37 @@ CHOICES: dict[str, tuple[RequestSpec, Fleet, set[int]]] = {
     "preferred rack": (spec(soft_affinity(RACK, "2")), RACKS, {3, 4}),
     "avoided rack, or no rack": (spec(soft_anti_affinity(RACK, "2")), RACKS, {1, 2, 5}),
     "preferred rack without free capacity is skipped": (
-        spec(soft_affinity(RACK, "2"), soft_anti_affinity(), vcpus=8, places={1: 1}),
+        spec(soft_affinity(RACK, "2"), soft_anti_affinity(), vcpus=8, members_by_host={1: 1}),
         fleet(*hosts(2), host(3, used=(1, 0, 0)), domain(1, 1, 2), domain(2, 3)),
         {2},
     ),
     "the first policy ranks first": (
-        spec(soft_affinity(RACK), soft_anti_affinity(), places={1: 1}),
+        spec(soft_affinity(RACK), soft_anti_affinity(), members_by_host={1: 1}),
         RACKS,
         {2},
     ),
     "the second policy breaks ties of the first": (
-        spec(soft_anti_affinity(), soft_affinity(RACK), places={1: 1}),
+        spec(soft_anti_affinity(), soft_affinity(RACK), members_by_host={1: 1}),
         RACKS,
         {2},
     ),
     "two scopes": (
-        spec(soft_anti_affinity(RACK), soft_affinity(SWITCH), places={1: 1}),
+        spec(soft_anti_affinity(RACK), soft_affinity(SWITCH), members_by_host={1: 1}),
         fleet(*hosts(4), domain(1, 1, 2), domain(2, 3, 4), domain(7, 1, 4, scope=SWITCH)),
         {4},
     ),
-    "hard policies override soft ones": (spec(soft_affinity(), anti_affinity(), places={1: 1}), fleet(*hosts(2)), {2}),
+    "hard policies override soft ones": (
+        spec(soft_affinity(), anti_affinity(), members_by_host={1: 1}),
+        fleet(*hosts(2)),
+        {2},
+    ),
     "a host in two racks is not outside the avoided rack": (spec(soft_anti_affinity(RACK, "1")), AMBIGUOUS, {2}),
     "a host in two racks ranks last": (spec(soft_anti_affinity(RACK)), AMBIGUOUS, {1, 2}),
-    "a full host is rejected": (spec(affinity(), places={1: 1}), fleet(host(1, used=(8, 0, 0)), host(2)), set()),
+    "a full host is rejected": (
+        spec(affinity(), members_by_host={1: 1}),
+        fleet(host(1, used=(8, 0, 0)), host(2)),
+        set(),
+    ),
 }
 
 
@@ -112,7 +120,7 @@ def test_forced_host_needs_free_capacity_and_no_isolation() -> None:
     requested = spec(
         anti_affinity(),
         affinity(RACK, "9"),
-        places={1: 1},
+        members_by_host={1: 1},
         forced=True,
         requirements=HostRequirements(zone="az-9", required_traits=frozenset({"A"}), only_hosts=frozenset({1})),  # type: ignore[arg-type]
     )
@@ -125,7 +133,7 @@ def test_forced_host_needs_free_capacity_and_no_isolation() -> None:
 
 
 def test_decision_records_the_candidate_count_and_the_seed() -> None:
-    decision = decide(spec(anti_affinity(), places={1: 1}), fleet(*hosts(4)), 17)
+    decision = decide(spec(anti_affinity(), members_by_host={1: 1}), fleet(*hosts(4)), 17)
     assert (decision.candidates, decision.seed) == (3, 17)
 
 
@@ -134,7 +142,7 @@ def test_cached_mask_applies_only_to_an_equal_request() -> None:
     for _ in range(2):
         assert hosts_in(candidates, allowed_hosts(spec(), candidates)) == {1, 2, 3}
         assert hosts_in(candidates, allowed_hosts(requirements(zone="az-1"), candidates)) == {1}
-        assert hosts_in(candidates, allowed_hosts(spec(anti_affinity(), places={2: 1}), candidates)) == {1, 3}
+        assert hosts_in(candidates, allowed_hosts(spec(anti_affinity(), members_by_host={2: 1}), candidates)) == {1, 3}
         assert hosts_in(candidates, allowed_hosts(spec(vcpus=9), candidates)) == set()
         assert hosts_in(candidates, allowed_hosts(requirements(ignored_hosts=frozenset({1})), candidates)) == {2, 3}
 

@@ -23,7 +23,7 @@ SENTENCES = {
     "every host is suitable": (spec(), fleet(*hosts(2)), "of 2 hosts: all are suitable", "no host is suitable"),
     "one host": (spec(vcpus=9), fleet(host(1)), "of 1 host: 1 lacks VCPUs", "hosts lack VCPUs"),
     "first reason of each host, largest count first": (
-        spec(anti_affinity(RACK), places={5: 1}),
+        spec(anti_affinity(RACK), members_by_host={5: 1}),
         MIXED,
         (
             "of 7 hosts: 2 lack VCPUs, 2 already hold 1 of the group in their rack, "
@@ -34,7 +34,7 @@ SENTENCES = {
     "a forced request checks only the host and its capacity": (
         spec(
             anti_affinity(),
-            places={3: 1},
+            members_by_host={3: 1},
             forced=True,
             requirements=HostRequirements(only_hosts=frozenset({HostId(3)}), zone="az-9"),
         ),
@@ -71,7 +71,7 @@ def test_explanation_counts_hosts_that_the_batch_itself_filled() -> None:
 
 
 def test_host_reasons_have_the_first_reason_of_each_host() -> None:
-    requested = spec(affinity(RACK), places={6: 1}, requirements=HostRequirements(zone="nova"))
+    requested = spec(affinity(RACK), members_by_host={6: 1}, requirements=HostRequirements(zone="nova"))
     assert host_reasons(requested, MIXED) == {
         "n1": "it is disabled",
         "n2": "it is down",

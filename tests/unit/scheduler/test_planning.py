@@ -52,9 +52,11 @@ def context(**fields: Any) -> PlanningContext:
     return PlanningContext(limits={WEB: limits}, **fields)
 
 
-def in_group(*policies: GroupPolicy, places: dict[int, int] | None = None, project: ProjectId = WEB) -> PlanningContext:
-    places = places or {}
-    state = GroupState(1, project, policies, places, {ALICE: sum(places.values())})
+def in_group(
+    *policies: GroupPolicy, members_by_host: dict[int, int] | None = None, project: ProjectId = WEB
+) -> PlanningContext:
+    members_by_host = members_by_host or {}
+    state = GroupState(1, project, policies, members_by_host, {ALICE: sum(members_by_host.values())})
     return context(groups={GROUP: state})
 
 
@@ -176,14 +178,14 @@ class TestGroups:
         result = plan([request(group_id=GROUP)] * 3, in_group(anti_affinity()), fleet(*hosts(2)))
         assert {servers(outcome)[0].host_id for outcome in result.outcomes[:2]} == {1, 2}
         assert isinstance(result.outcomes[2], NoHost)
-        assert result.groups[GROUP].places == {1: 1, 2: 1}
+        assert result.groups[GROUP].members_by_host == {1: 1, 2: 1}
         assert result.groups[GROUP].users == {ALICE: 2}
 
     def test_planning_leaves_the_context_unchanged(self) -> None:
-        read = in_group(anti_affinity(), places={1: 1})
+        read = in_group(anti_affinity(), members_by_host={1: 1})
         result = plan([request(group_id=GROUP)], read, fleet(*hosts(2)))
-        assert read.groups[GROUP].places == {1: 1}
-        assert result.groups[GROUP].places == {1: 1, 2: 1}
+        assert read.groups[GROUP].members_by_host == {1: 1}
+        assert result.groups[GROUP].members_by_host == {1: 1, 2: 1}
 
     @pytest.mark.parametrize("read", [context(), in_group(project=ProjectId("db"))], ids=["none", "of another project"])
     def test_unknown_group_is_invalid(self, read: PlanningContext) -> None:
@@ -192,7 +194,7 @@ class TestGroups:
         assert outcome.message == "Instance group g could not be found."
 
     def test_quota_of_members_counts_the_whole_batch(self) -> None:
-        read = replace(in_group(places={1: 2}), limits={WEB: NO_LIMITS | {"server_group_members": 3}})
+        read = replace(in_group(members_by_host={1: 2}), limits={WEB: NO_LIMITS | {"server_group_members": 3}})
         two, one = plan([request(group_id=GROUP, count=2), request(group_id=GROUP)], read, fleet(*hosts(2))).outcomes
         assert isinstance(two, OverQuota)
         assert len(servers(one)) == 1

@@ -38,15 +38,19 @@ RACKS = (host(1), host(2), host(3), domain(7, 1, 2), domain(8, 3))
         (spec(vcpus=10, disk_gb=101), [host(1)], []),  # no single change is enough
         (spec(vcpus=16), [host(1), host(2, (12, 8192, 100))], ["with 4 VCPUs less"]),
         (spec(disk_gb=101), [host(1)], ["with 1 GB less disk"]),
-        (spec(anti_affinity(RACK), places={1: 1, 3: 2}), RACKS, ["if 1 more were allowed in one rack"]),
-        (spec(anti_affinity(), places={1: 2, 2: 3}), [host(1), host(2)], ["if 2 more were allowed on one host"]),
+        (spec(anti_affinity(RACK), members_by_host={1: 1, 3: 2}), RACKS, ["if 1 more were allowed in one rack"]),
+        (
+            spec(anti_affinity(), members_by_host={1: 2, 2: 3}),
+            [host(1), host(2)],
+            ["if 2 more were allowed on one host"],
+        ),
         (spec(anti_affinity(RACK, "7")), [host(1), domain(7, 1)], ["if the group did not avoid that rack"]),
         (
-            spec(affinity(SWITCH), places={1: 1}),
+            spec(affinity(SWITCH), members_by_host={1: 1}),
             [host(1, enabled=False), host(2), domain(9, 1, scope=SWITCH), domain(10, 2, scope=SWITCH)],
             ["if the group did not have to be behind one switch", "if n1 were enabled"],
         ),
-        (spec(soft_anti_affinity(), places={1: 1}, vcpus=9), [host(1)], ["with 1 VCPU less"]),
+        (spec(soft_anti_affinity(), members_by_host={1: 1}, vcpus=9), [host(1)], ["with 1 VCPU less"]),
         (requirements(zone="a"), [host(1, zone="b")], ["in any zone"]),
         (
             requirements(only_hosts=frozenset({HostId(2)})),

@@ -46,7 +46,7 @@ def test_host_that_changes_racks_is_in_the_other_domain() -> None:
     before = racks()
     after = moved(before, 2, aggregates=frozenset({72}))
     assert [rack_of(after, number) for number in (1, 2, 3, 4)] == ["71", "72", "72", "72"]
-    assert hosts_in(after, allowed_hosts(spec(anti_affinity(RACK), places={3: 1}), after)) == {1}
+    assert hosts_in(after, allowed_hosts(spec(anti_affinity(RACK), members_by_host={3: 1}), after)) == {1}
     assert [rack_of(before, number) for number in (1, 2, 3, 4)] == ["71", "71", "72", "72"]
 
 
@@ -145,7 +145,7 @@ def test_host_that_is_gone_leaves_no_trace() -> None:
     assert hosts_in(after, allowed_hosts(spec(), after)) == {1, 3, 4}
     assert explain(spec(), after).hosts == 3
     assert after.rows([HostId(2), HostId(3)]).tolist() == [2]
-    assert hosts_in(after, allowed_hosts(spec(anti_affinity(RACK), places={2: 1}), after)) == {1, 3, 4}
+    assert hosts_in(after, allowed_hosts(spec(anti_affinity(RACK), members_by_host={2: 1}), after)) == {1, 3, 4}
     anything = CandidateQuery((RequestGroup("1", required=()),))
     assert [only for one in find(anything, after).candidates for only in one.mappings["1"]] == [
         f"uuid-of-n{number}" for number in (1, 3, 4)

@@ -26,7 +26,7 @@ HARD = tuple(
 def same(one: Outcome, other: Outcome) -> bool:
     ours, theirs = one.history, other.history
     columns = ("at_s", "usage", "servers", "skew_mean", "skew_worst", "refused")
-    return (one.counts, one.groups, one.places) == (other.counts, other.groups, other.places) and all(
+    return (one.counts, one.groups, one.server_hosts) == (other.counts, other.groups, other.server_hosts) and all(
         np.array_equal(getattr(ours, name), getattr(theirs, name), equal_nan=True) for name in columns
     )
 
@@ -92,7 +92,7 @@ def test_placement_equals_the_decision_of_the_service() -> None:
     asked = RequestSpec(server_resources(*SMALL))
     fleet = begin.fleet()
     chosen = decide(asked, fleet, seed=0).chosen[0]
-    assert outcome.places == {"s0": fleet.hosts[fleet.row_of[chosen]].name}
+    assert outcome.server_hosts == {"s0": fleet.hosts[fleet.row_of[chosen]].name}
 
 
 def test_refusal_is_counted_by_reason_with_the_fleet_usage() -> None:
@@ -106,13 +106,13 @@ def test_refusal_is_counted_by_reason_with_the_fleet_usage() -> None:
 def test_growth_places_what_fits_in_one_decision() -> None:
     events = [Event(0, boot("one", "g", "anti-affinity:zone")), Event(1, grow=grow("g", 5))]
     outcome = replayed(events)
-    assert sorted(outcome.places) == ["g/2", "g/3", "one"]
+    assert sorted(outcome.server_hosts) == ["g/2", "g/3", "one"]
     assert (outcome.counts.requested, outcome.counts.refused, outcome.decision_s.size) == (6, 3, 2)
 
 
 def test_batch_below_its_minimum_places_nothing() -> None:
     outcome = replayed([Event(0, boot("s", "g", "anti-affinity:zone", count=5, minimum=4))])
-    assert (outcome.places, outcome.counts.refused) == ({}, 5)
+    assert (outcome.server_hosts, outcome.counts.refused) == ({}, 5)
 
 
 def test_skew_is_the_difference_of_fullest_and_emptiest_domain() -> None:

@@ -26,22 +26,22 @@ def test_drained_rack_loses_its_servers_and_gets_none(at: float) -> None:
     rack = names(begin, "rack-3")
     before = replayed(events, begin=begin)
     after = replayed(events, Drain("rack-3"), begin=begin, at=at)
-    assert rack & set(before.places.values())
-    assert not rack & set(after.places.values())
+    assert rack & set(before.server_hosts.values())
+    assert not rack & set(after.server_hosts.values())
     assert (after.counts.moved > 0) == (at > 0)
     assert after.counts.stuck == 0
 
 
 def test_server_without_another_host_is_stuck() -> None:
     outcome = replayed(boots(3, "g", "anti-affinity:zone"), Drain("zone-b"), at=1.0)
-    assert (outcome.counts.stuck, outcome.counts.moved, len(outcome.places)) == (1, 0, 3)
+    assert (outcome.counts.stuck, outcome.counts.moved, len(outcome.server_hosts)) == (1, 0, 3)
 
 
 def test_servers_of_a_lost_zone_are_lost() -> None:
     begin = start()
     events = stream(begin, failures=20)  # some of its hosts fail before, and would come back
     after = replayed(events, Lose("zone-b"), begin=begin)
-    assert not names(begin, "zone-b") & set(after.places.values())
+    assert not names(begin, "zone-b") & set(after.server_hosts.values())
     assert after.counts.lost > 0
     assert after.history.usage[-1, 1].tolist() == [0, 0, 0]
     assert after.groups.hard_violations == 0
@@ -51,8 +51,8 @@ def test_servers_of_a_lost_zone_are_evacuated_on_request() -> None:
     events = boots(30)
     left, moved = (replayed(events, Lose("zone-b", evacuate), at=1.0) for evacuate in (False, True))
     assert left.counts.lost > 0
-    assert len(left.places) == 30 - left.counts.lost
-    assert (moved.counts.lost, moved.counts.moved, len(moved.places)) == (0, left.counts.lost, 30)
+    assert len(left.server_hosts) == 30 - left.counts.lost
+    assert (moved.counts.lost, moved.counts.moved, len(moved.server_hosts)) == (0, left.counts.lost, 30)
 
 
 def test_added_hosts_share_the_zone_of_their_rack_and_are_used() -> None:
@@ -60,7 +60,7 @@ def test_added_hosts_share_the_zone_of_their_rack_and_are_used() -> None:
     events = stream(begin)
     before = replayed(events, begin=begin)
     after = replayed(events, Add(2, "rack"), begin=begin, at=0.3)
-    assert sum(name.startswith("added-") for name in set(after.places.values())) == 24
+    assert sum(name.startswith("added-") for name in set(after.server_hosts.values())) == 24
     assert after.counts.refused < before.counts.refused
     assert after.groups.hard_violations == 0
 
@@ -68,8 +68,8 @@ def test_added_hosts_share_the_zone_of_their_rack_and_are_used() -> None:
 def test_what_ifs_combine() -> None:
     begin = start()
     after = replayed(stream(begin), Add(1, "rack"), Drain("rack-1"), begin=begin)
-    assert "added-2" in after.places.values()
-    assert "added-1" not in after.places.values()
+    assert "added-2" in after.server_hosts.values()
+    assert "added-1" not in after.server_hosts.values()
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def _run(run: Outcome) -> dict[str, Any]:
             "lost": counts.lost,
             "moved": counts.moved,
             "stuck": counts.stuck,
-            "running": len(run.places),
+            "running": len(run.server_hosts),
         },
         "refusals": [
             {"reason": f"hosts {reason}", "servers": number, "first_at_use": round(counts.first_at[reason], 4)}
@@ -137,7 +137,7 @@ def _counts(runs: Sequence[Outcome]) -> list[str]:
         "  lost with their hosts": [run.counts.lost for run in runs],
         "  moved to another host": [run.counts.moved for run in runs],
         "  stuck on a drained host": [run.counts.stuck for run in runs],
-        "servers at the end": [len(run.places) for run in runs],
+        "servers at the end": [len(run.server_hosts) for run in runs],
     }
     return [_row(label, [f"{n:,}" for n in numbers]) for label, numbers in rows.items() if any(numbers)]
 

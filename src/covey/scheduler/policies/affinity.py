@@ -16,7 +16,7 @@ from covey.scheduler.policies import targets
 from covey.scheduler.policies.protocol import Relaxation
 from covey.scheduler.policies.scopes import (
     Counts,
-    MemberPlaces,
+    MemberDomains,
     ScopedPolicy,
     Violation,
     count_members,
@@ -56,7 +56,7 @@ class Affinity:
         if policy.target is not None:
             required = f"outside the {scope} that the group requires"
             return [*found, Reason(rest, f"is {required}", f"are {required}")]
-        counts = counts_by_domain(domains, fleet, group.places)
+        counts = counts_by_domain(domains, fleet, group.members_by_host)
         if _is_unsatisfiable(domains, group, fleet, counts):
             return [*found, Reason(rest, *_no_domain(policy, counts))]
         moving = rest & domains.per_host(counts > 0)
@@ -70,7 +70,7 @@ class Affinity:
         if policy.target is not None:
             yield rows, f"the group requires the {scope} {policy.target}"
             return
-        counts = counts_by_domain(domains, fleet, group.places)
+        counts = counts_by_domain(domains, fleet, group.members_by_host)
         if _is_unsatisfiable(domains, group, fleet, counts):
             yield rows, _members_without(policy, counts)
             return
@@ -84,15 +84,15 @@ class Affinity:
         if policy.target is not None:
             return  # the mask rules all other domains out for the whole batch
         domains = fleet.domains(policy.scope.id)
-        if not counts_by_domain(domains, fleet, _without_vacated(group).places)[:NO_DOMAIN].any():
+        if not counts_by_domain(domains, fleet, _without_vacated(group).members_by_host)[:NO_DOMAIN].any():
             state.affinity_domains.append(domains.of_host[state.rows])
 
     def relax(self, policy: GroupPolicy, _: GroupView, __: Fleet, ___: Mask) -> Relaxation | None:
         domain = in_one(policy.scope.name) if policy.target is None else f"in that {policy.scope.name}"
         return Relaxation(f"if the group did not have to be {domain}", None)
 
-    def violations(self, places: MemberPlaces) -> Iterator[Violation]:
-        return scattered_members(places)
+    def violations(self, members: MemberDomains) -> Iterator[Violation]:
+        return scattered_members(members)
 
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         return count_scattered(scoped, counts)
@@ -110,18 +110,18 @@ class Affinity:
         return scoped.domains.per_host(counts > 0)
 
 
-def scattered_members(places: MemberPlaces) -> Iterator[Violation]:
+def scattered_members(members: MemberDomains) -> Iterator[Violation]:
     """Yield the violations by members outside the domain that holds most of the group."""
-    if places.policy.target is not None:
-        yield from targets.members_outside(places)
+    if members.policy.target is not None:
+        yield from targets.members_outside(members)
         return
-    yield from places.without_domain()
-    counts = places.counts
+    yield from members.without_domain()
+    counts = members.counts
     if np.count_nonzero(counts) > 1:
         fullest = int(counts.argmax())
-        away = ~places.inside(fullest) & ~places.inside(NO_DOMAIN)
-        sentence = f"{count_members(away)} outside the {places.policy.scope.name} that holds most of the group"
-        yield places.violation(fullest, away, sentence)
+        away = ~members.inside(fullest) & ~members.inside(NO_DOMAIN)
+        sentence = f"{count_members(away)} outside the {members.policy.scope.name} that holds most of the group"
+        yield members.violation(fullest, away, sentence)
 
 
 def count_scattered(scoped: ScopedPolicy, counts: Counts) -> int:
@@ -164,18 +164,22 @@ def _without_vacated(group: GroupView) -> GroupView:
     if not group.vacated_hosts:
         return group
     vacated = group.vacated_hosts
-    places = {host: number for host, number in group.places.items() if host not in vacated}
-    return replace(group, places=places, migrating=tuple(pair for pair in group.migrating if not vacated & {*pair}))
+    members_by_host = {host: number for host, number in group.members_by_host.items() if host not in vacated}
+    return replace(
+        group,
+        members_by_host=members_by_host,
+        migrating=tuple(pair for pair in group.migrating if not vacated & {*pair}),
+    )
 
 
 def _open_domains(domains: Domains, group: GroupView, fleet: Fleet) -> Mask:
     """Return the domains where a new member is with the group, whether the moves in progress succeed or fail."""
-    counts = counts_by_domain(domains, fleet, group.places)
+    counts = counts_by_domain(domains, fleet, group.members_by_host)
     if _is_unsatisfiable(domains, group, fleet, counts):
         return np.zeros(counts.size, dtype=np.bool_)
     open_domains = counts - _count_moving(domains, group, fleet) > 0
     if not open_domains[:NO_DOMAIN].any():
-        open_domains = counts > 0  # every member moves: they end together if they hold places in one domain alone
+        open_domains = counts > 0  # every member moves: they end together if they have hosts in one domain alone
         if np.count_nonzero(open_domains[:NO_DOMAIN]) != 1:
             open_domains[:] = not open_domains[:NO_DOMAIN].any()  # the first member may start in any domain
     open_domains[NO_DOMAIN] = False
@@ -191,7 +195,7 @@ def _is_unsatisfiable(domains: Domains, group: GroupView, fleet: Fleet, counts: 
 
 
 def _count_moving(domains: Domains, group: GroupView, fleet: Fleet) -> NDArray[np.int64]:
-    """Count, for each domain, the places of moving members that only one of their two hosts holds there."""
+    """Count, for each domain, the moving members of whose two hosts one alone is there."""
     counts = np.zeros(len(domains.names) + 1, dtype=np.int64)
     for hosts in group.migrating:
         source, destination = (_domains_of(domains, fleet, host) for host in hosts)

@@ -9,12 +9,12 @@ import numpy as np
 from covey.model.groups import HOST, GroupPolicy, GroupView, PolicyKind
 from covey.scheduler.batch_state import BatchState, DomainState, PolicyDomains
 from covey.scheduler.columns import groups_of
-from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask, Rows, counts_by_domain, places_by_row
+from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask, Rows, counts_by_domain, members_by_row
 from covey.scheduler.policies import targets
 from covey.scheduler.policies.protocol import Relaxation
 from covey.scheduler.policies.scopes import (
     Counts,
-    MemberPlaces,
+    MemberDomains,
     ScopedPolicy,
     Violation,
     count_members,
@@ -47,11 +47,11 @@ class AntiAffinity:
             return targets.outside(policy, fleet)
         if policy.scope == HOST:  # the common case touches the members' hosts alone
             mask = np.ones(len(fleet), dtype=np.bool_)
-            rows, held = places_by_row(fleet, group.places)
+            rows, held = members_by_row(fleet, group.members_by_host)
             mask[rows[held >= policy.limit]] = False
             return mask
         domains = fleet.domains(policy.scope.id)
-        has_room = counts_by_domain(domains, fleet, group.places) < policy.limit
+        has_room = counts_by_domain(domains, fleet, group.members_by_host) < policy.limit
         has_room[NO_DOMAIN] = False
         return domains.per_host(has_room)
 
@@ -62,7 +62,7 @@ class AntiAffinity:
         if policy.target is not None:
             avoided = f"in the {scope} that the group avoids"
             return [*found, Reason(rest, f"is {avoided}", f"are {avoided}")]
-        held = domains.per_host(counts_by_domain(domains, fleet, group.places))
+        held = domains.per_host(counts_by_domain(domains, fleet, group.members_by_host))
         one, many = ("", "") if policy.scope == HOST else (f" in its {scope}", f" in their {scope}")
         for number in np.unique(held[rest]).tolist():
             members = f"{number} of the group"
@@ -79,7 +79,7 @@ class AntiAffinity:
         if policy.target is not None:
             yield rows, f"the group avoids the {scope} {policy.target}"
             return
-        counts = counts_by_domain(domains, fleet, group.places)
+        counts = counts_by_domain(domains, fleet, group.members_by_host)
         for number, inside in groups_of(domains.of_host[rows], rows):
             held = f"the {scope} {domains.names[number]} holds {counts[number]} of the group"
             yield inside, f"{held}; the limit is {policy.limit}"
@@ -88,7 +88,7 @@ class AntiAffinity:
         if policy.target is not None:
             return  # the mask rules the domain out for the whole batch
         domains = fleet.domains(policy.scope.id)
-        of, left = domains.of_host[state.rows], policy.limit - counts_by_domain(domains, fleet, group.places)
+        of, left = domains.of_host[state.rows], policy.limit - counts_by_domain(domains, fleet, group.members_by_host)
         if policy.scope == HOST:
             np.minimum(state.fits, left[of], out=state.fits)
         else:
@@ -101,22 +101,22 @@ class AntiAffinity:
         reached = domains.of_host[others & (domains.of_host != NO_DOMAIN)]
         if not reached.size:
             return None
-        limit = int(counts_by_domain(domains, fleet, group.places)[reached].min()) + 1
+        limit = int(counts_by_domain(domains, fleet, group.members_by_host)[reached].min()) + 1
         if limit <= policy.limit:
             return None
         words = f"if {limit - policy.limit} more were allowed {in_one(policy.scope.name)}"
         return Relaxation(words, replace(policy, limit=limit))
 
-    def violations(self, places: MemberPlaces) -> Iterator[Violation]:
-        policy = places.policy
+    def violations(self, members: MemberDomains) -> Iterator[Violation]:
+        policy = members.policy
         if policy.target is not None:
-            yield from targets.members_inside(places)
+            yield from targets.members_inside(members)
             return
-        yield from places.without_domain()
-        for domain in np.flatnonzero(places.counts > policy.limit).tolist():
-            here = places.inside(domain)
+        yield from members.without_domain()
+        for domain in np.flatnonzero(members.counts > policy.limit).tolist():
+            here = members.inside(domain)
             sentence = f"{count_members(here)} {in_one(policy.scope.name)}; the limit is {policy.limit}"
-            yield places.violation(domain, here, sentence)
+            yield members.violation(domain, here, sentence)
 
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         if scoped.target is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from covey.model.groups import GroupPolicy, GroupView, PolicyKind
 from covey.scheduler.batch_state import BatchState
 from covey.scheduler.fleet import Fleet, Mask, Rows
-from covey.scheduler.policies.scopes import Counts, MemberPlaces, ScopedPolicy, Violation
+from covey.scheduler.policies.scopes import Counts, MemberDomains, ScopedPolicy, Violation
 from covey.scheduler.reasons import Reason, Sentences
 
 if TYPE_CHECKING:  # the solver is optional, and slow to import
@@ -35,8 +35,8 @@ class Policy(Protocol):
     def describe(self, policy: GroupPolicy) -> str:
         """Return the policy in words: at most 2 in one rack."""
 
-    def violations(self, places: MemberPlaces) -> Iterator[Violation]:
-        """Yield the violations by the members' places; a group has at least one member."""
+    def violations(self, members: MemberDomains) -> Iterator[Violation]:
+        """Yield the violations by the members; a group has at least one member."""
 
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         """Count the misplaced members. It is zero exactly where `violations` yields nothing."""

@@ -61,7 +61,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberPlaces:
+class MemberDomains:
     """The members of a group in the domains of one policy's scope."""
 
     scoped: ScopedPolicy
@@ -132,19 +132,19 @@ def _limiting_domains(policy: GroupPolicy, domains: Domains) -> Mapping[int, tup
     return dict.fromkeys(domains.several, (avoided,)) if avoided >= 0 else {}
 
 
-def member_places(
+def member_domains(
     policies: Sequence[GroupPolicy],
     hosts: Mapping[str, HostId | None],
     fleet: Fleet,
     exempt: Collection[HostId] = frozenset(),
-) -> Iterator[MemberPlaces]:
-    """Yield the members' places policy by policy.
+) -> Iterator[MemberDomains]:
+    """Yield the members in their domains, policy by policy.
 
     Members without a host, and those on hosts that the fleet does not have, are left out.
     """
     known = {member: host for member, host in hosts.items() if host is not None and host in fleet.row_of}
     members, rows = np.array(list(known), dtype=object), fleet.rows(known.values())
-    return (MemberPlaces(scoped(policy, fleet, exempt), members, rows) for policy in policies if known)
+    return (MemberDomains(scoped(policy, fleet, exempt), members, rows) for policy in policies if known)
 
 
 def reasons_without_domain(domains: Domains, scope: str, rejected: Mask) -> list[Reason]:

@@ -10,7 +10,7 @@ from covey.scheduler.fleet import Fleet, Mask, highest
 from covey.scheduler.policies import member_counts, targets
 from covey.scheduler.policies.affinity import count_scattered, scattered_members, scattered_term
 from covey.scheduler.policies.protocol import BatchCost
-from covey.scheduler.policies.scopes import Counts, MemberPlaces, ScopedPolicy, Violation, in_one, in_target
+from covey.scheduler.policies.scopes import Counts, MemberDomains, ScopedPolicy, Violation, in_one, in_target
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel
@@ -42,8 +42,8 @@ class SoftAffinity:
             return targets.rank_batch(targets.inside(policy, fleet), state, batch)
         return member_counts.rank_batch(policy, group, fleet, state, batch, _MORE_IS_BETTER)
 
-    def violations(self, places: MemberPlaces) -> Iterator[Violation]:
-        return scattered_members(places)
+    def violations(self, members: MemberDomains) -> Iterator[Violation]:
+        return scattered_members(members)
 
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         return count_scattered(scoped, counts)

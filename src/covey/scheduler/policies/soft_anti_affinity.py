@@ -11,7 +11,7 @@ from covey.scheduler.batch_state import BatchState
 from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask, highest
 from covey.scheduler.policies import member_counts, targets
 from covey.scheduler.policies.protocol import BatchCost
-from covey.scheduler.policies.scopes import Counts, MemberPlaces, ScopedPolicy, Violation, in_one, in_target
+from covey.scheduler.policies.scopes import Counts, MemberDomains, ScopedPolicy, Violation, in_one, in_target
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel
@@ -44,19 +44,19 @@ class SoftAntiAffinity:
             return targets.rank_batch(targets.outside(policy, fleet), state, batch)
         return member_counts.rank_batch(policy, group, fleet, state, batch, _FEWER_IS_BETTER)
 
-    def violations(self, places: MemberPlaces) -> Iterator[Violation]:
-        if places.policy.target is not None:
-            yield from targets.members_inside(places)
+    def violations(self, members: MemberDomains) -> Iterator[Violation]:
+        if members.policy.target is not None:
+            yield from targets.members_inside(members)
             return
-        yield from places.without_domain()
-        counts, scope = places.counts, places.policy.scope.name
-        most, least = _most_and_least(places.scoped, counts)
+        yield from members.without_domain()
+        counts, scope = members.counts, members.policy.scope.name
+        most, least = _most_and_least(members.scoped, counts)
         if most - least > 1:
-            crowded = np.zeros(places.rows.size, dtype=np.bool_)
+            crowded = np.zeros(members.rows.size, dtype=np.bool_)
             for domain in np.flatnonzero(counts > least + 1).tolist():
-                crowded |= places.inside(domain)
+                crowded |= members.inside(domain)
             sentence = f"the fullest {scope} holds {most} of the group; the emptiest usable one holds {least}"
-            yield places.violation(int(counts.argmax()), crowded, sentence)
+            yield members.violation(int(counts.argmax()), crowded, sentence)
 
     def penalty(self, scoped: ScopedPolicy, counts: Counts) -> int:
         if scoped.target is not None:

@@ -9,7 +9,7 @@ from covey.model.groups import GroupPolicy
 from covey.scheduler.batch_state import BatchState, DomainState, PolicyDomains
 from covey.scheduler.fleet import NO_DOMAIN, Fleet, Mask
 from covey.scheduler.policies.protocol import BatchCost
-from covey.scheduler.policies.scopes import Counts, MemberPlaces, ScopedPolicy, Violation, count_members
+from covey.scheduler.policies.scopes import Counts, MemberDomains, ScopedPolicy, Violation, count_members
 
 if TYPE_CHECKING:
     from covey.scheduler.rebalancing.flows import DomainFlows, Term
@@ -30,25 +30,25 @@ def outside(policy: GroupPolicy, fleet: Fleet) -> Mask:
     return ~inside(policy, fleet) & ~domains.ambiguous
 
 
-def members_inside(places: MemberPlaces) -> Iterator[Violation]:
+def members_inside(members: MemberDomains) -> Iterator[Violation]:
     """Yield the violations by members in the domain to avoid, and by those in two others; none if none exists."""
-    target = places.scoped.target
+    target = members.scoped.target
     if target is None or target < 0:
         return
-    wrong = places.inside(target)
+    wrong = members.inside(target)
     if wrong.any():
-        sentence = f"{count_members(wrong)} in the {places.policy.scope.name} that the group avoids"
-        yield places.violation(places.policy.target, wrong, sentence)
-    yield from places.in_two_domains(places.ambiguous & ~wrong)
+        sentence = f"{count_members(wrong)} in the {members.policy.scope.name} that the group avoids"
+        yield members.violation(members.policy.target, wrong, sentence)
+    yield from members.in_two_domains(members.ambiguous & ~wrong)
 
 
-def members_outside(places: MemberPlaces) -> Iterator[Violation]:
+def members_outside(members: MemberDomains) -> Iterator[Violation]:
     """Yield the violations by members outside the required domain, and by those that are in two."""
-    wrong = ~places.inside(places.scoped.target or 0) & ~places.ambiguous
+    wrong = ~members.inside(members.scoped.target or 0) & ~members.ambiguous
     if wrong.any():
-        sentence = f"{count_members(wrong)} outside the {places.policy.scope.name} that the group requires"
-        yield places.violation(places.policy.target, wrong, sentence)
-    yield from places.in_two_domains(places.ambiguous)
+        sentence = f"{count_members(wrong)} outside the {members.policy.scope.name} that the group requires"
+        yield members.violation(members.policy.target, wrong, sentence)
+    yield from members.in_two_domains(members.ambiguous)
 
 
 def count_inside(scoped: ScopedPolicy, counts: Counts) -> int:

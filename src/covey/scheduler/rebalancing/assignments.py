@@ -43,7 +43,7 @@ def name_hosts(
     """
     receiving: dict[int, Counter[int]] = {number: Counter() for number in range(len(problem.member_classes))}
     fleet = problem.fleet.copy()
-    places = Counter(problem.fleet.ids[problem.rows].tolist())
+    members_by_host = Counter(problem.fleet.ids[problem.rows].tolist())
     doubtful: set[int] = set()
     used: set[int] = set()
 
@@ -57,12 +57,12 @@ def name_hosts(
             receiving[member_class][host_class.row] += count
             continue
         hosts = frozenset(map(HostId, fleet.ids[host_class.rows].tolist()))
-        group = GroupView(problem.host_policies, dict(places))
+        group = GroupView(problem.host_policies, dict(members_by_host))
         spec = problem.member_classes[member_class].spec(group, count, hosts)
         decision = decide(spec, fleet, seed)
         chosen = decision.chosen
         fleet.take_all(use for served in decision.allocations(spec.amounts) for use in served.items())
-        places.update(chosen)
+        members_by_host.update(chosen)
         receiving[member_class].update(fleet.row_of[host] for host in chosen)
         used.update(host_class.rows.tolist())
         if len(chosen) < count:

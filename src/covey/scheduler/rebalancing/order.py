@@ -97,7 +97,7 @@ class _Sequence:
         self._problem = problem
         self._fleet = problem.fleet.copy()
         self._receiving = {number: Counter(rows) for number, rows in assignment.receiving.items()}
-        self._places = Counter(problem.fleet.ids[problem.rows].tolist())
+        self._members_by_host = Counter(problem.fleet.ids[problem.rows].tolist())
         self._counts = [scoped.counts(problem.rows) for scoped in problem.scoped]
         self._penalties = problem.penalties_before
         self._bounds = tuple(map(max, self._penalties, assignment.penalties(problem)))
@@ -132,21 +132,21 @@ class _Sequence:
     def move(self, member: _Leaving, rows: Iterable[int]) -> bool:
         """Move the member to the first of these hosts that is allowed; return whether there is one."""
         member_class, source = self._problem.member_classes[member.member_class], self._id(member.row)
-        self._places[source] -= 1  # a member does not count against itself
-        spec = member_class.spec(GroupView(self._problem.policies, +self._places, source_host=source))
+        self._members_by_host[source] -= 1  # a member does not count against itself
+        spec = member_class.spec(GroupView(self._problem.policies, +self._members_by_host, source_host=source))
         mask = allowed_hosts(spec, self._fleet)
         for row in rows:
-            # The member holds its present place until it has arrived.
+            # The member counts on its present host until it has arrived.
             taken = allocations_on(spec, self._fleet, row, search_budget(1)) if mask[row] else None
             if taken is not None and self._count_if_allowed(member.row, row):
                 self._receiving[member.member_class] = self._receiving[member.member_class] - Counter([row])
-                self._places[self._id(row)] += 1
+                self._members_by_host[self._id(row)] += 1
                 left = ((provider, each * -1) for provider, each in self._problem.held[member.member].items())
                 self._fleet.take_all([*left, *taken.items()])
                 self._moves_made.append((member, row))
                 self._objectives.append(self._problem.objective(self._penalties))
                 return True
-        self._places[source] += 1
+        self._members_by_host[source] += 1
         return False
 
     def _count_if_allowed(self, source: int, destination: int) -> bool:

@@ -87,16 +87,16 @@ class DashboardGroups:
         with self.store.read() as tx:
             found = tx.groups.find(None if all_projects else actor.own_project, offset, limit)
             obfuscation = obfuscation_for(tx, self.access, actor, actor.project_id)
-            places = tx.groups.places([group.id for group in found])
+            member_hosts = tx.groups.member_hosts([group.id for group in found])
             snapshot = self.live.read(tx)
             cached_token, cached = self._cache.counts
             known = cached if cached_token == snapshot.token else {}
             unknown = [group for group in found if (group.id, group.version) not in known]
-            violated = find_violations(tx, unknown, places, snapshot.fleet)
+            violated = find_violations(tx, unknown, member_hosts, snapshot.fleet)
         counted = known | {(group.id, group.version): _count(violated[group.id]) for group in unknown}
         self._cache.counts = snapshot.token, counted if len(counted) < _MAX_CACHED else {}
         return [
-            GroupRow(obfuscation.obfuscate_group(each), len(places[each.id]), counted[each.id, each.version])
+            GroupRow(obfuscation.obfuscate_group(each), len(member_hosts[each.id]), counted[each.id, each.version])
             for each in found
         ]
 
@@ -106,12 +106,12 @@ class DashboardGroups:
             found = self.groups.get_authorized(tx, actor, group, "audit")
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             scopes = list(dict.fromkeys([*(p.scope for p in found.policies), *scopes_for(tx, self.access, actor)]))
-            places, members = tx.groups.places([found.id]), _members(tx, found)
+            member_hosts, members = tx.groups.member_hosts([found.id]), _members(tx, found)
             latest = tx.rebalances.latest(found.id)
             names = {str(each): name for each, name in tx.dashboard.aggregate_names()} if obfuscation.sees_all else {}
             fleet = self.live.read(tx).fleet
-            broken = find_violations(tx, [found], places, fleet)[found.id]
-        hosts = places[found.id]
+            broken = find_violations(tx, [found], member_hosts, fleet)[found.id]
+        hosts = member_hosts[found.id]
         domains = domains_of_hosts(hosts.values(), scopes, fleet, obfuscation)
         placed = list(zip(map(members.__getitem__, hosts), domains, strict=True))
         return GroupDetails(obfuscation.obfuscate_group(found), placed, broken, latest, obfuscation, names)
@@ -123,7 +123,8 @@ class DashboardGroups:
             obfuscation = obfuscation_for(tx, self.access, actor, found.project_id)
             proposed = PolicyParser(tx, self.access, actor, obfuscation).parse(policies, rules)
             changed = replace(found, policies=proposed)
-            broken = find_violations(tx, [changed], tx.groups.places([found.id]), self.live.read(tx).fleet)[found.id]
+            member_hosts, fleet = tx.groups.member_hosts([found.id]), self.live.read(tx).fleet
+            broken = find_violations(tx, [changed], member_hosts, fleet)[found.id]
         return PolicyPreview(obfuscation.obfuscate_group(changed), broken, obfuscation)
 
 

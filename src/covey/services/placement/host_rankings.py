@@ -9,7 +9,7 @@ import numpy as np
 
 from covey.model.access import Actor
 from covey.model.errors import Conflict, Invalid
-from covey.model.group_consumers import ConsumerPlaces, GroupConsumer, ReportedGroup
+from covey.model.group_consumers import ConsumerHosts, GroupConsumer, ReportedGroup
 from covey.model.groups import Group, GroupPolicy, GroupView, PolicyKind, with_rules
 from covey.model.ids import GroupId, ProjectId, ServerId, UserId
 from covey.model.instance_refusals import CountedReason, InstanceRefusal, RefusedStep
@@ -51,7 +51,7 @@ class HostRankings:
         self.access.require(actor, "placement:host_rankings:create")
 
     def rank(self, actor: Actor, group: ReportedGroup, instance: str | None, hosts: Sequence[str]) -> RankedHosts:
-        """Record the group and its members, and rank hosts for an instance; its own places do not count against it.
+        """Record the group and its members, and rank hosts for an instance; its own hosts do not count against it.
 
         Hosts are uuids of resource providers, or names of hosts. Raises Invalid for a policy that Nova does not have.
         """
@@ -85,14 +85,14 @@ class HostRankings:
         if found is None:  # deleted since it was recorded
             return GroupView()
         state = tx.groups.server_states({group: found.version})[group]
-        places = tx.group_consumers.places([group]).get(group, ConsumerPlaces())
+        consumer_hosts = tx.group_consumers.hosts([group]).get(group, ConsumerHosts())
         if instance is None:
-            return places.added_to(state).view()
-        before, drained = places.places_of(instance), tx.drains.hosts()
-        if not places.hosts_of(instance) and is_full(state, places, instance, self.max_group_members):
+            return consumer_hosts.added_to(state).view()
+        before, drained = consumer_hosts.counted_hosts(instance), tx.drains.hosts()
+        if not consumer_hosts.hosts_of(instance) and is_full(state, consumer_hosts, instance, self.max_group_members):
             return None
-        vacated = places.held_by(instance, instance) - offered.ids
-        return places.view_for(state, instance, before, vacated | drained if before & drained else vacated)
+        vacated = consumer_hosts.held_by(instance, instance) - offered.ids
+        return consumer_hosts.view_for(state, instance, before, vacated | drained if before & drained else vacated)
 
     def _is_recorded(self, group: GroupId, members: set[str]) -> bool:
         with self.store.read() as tx:

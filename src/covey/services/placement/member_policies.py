@@ -13,7 +13,7 @@ from typing import TypeVar
 from covey.model.allocations import AllocationRequest
 from covey.model.claims import Allocations
 from covey.model.errors import Busy, PolicyViolation, StaleClaim
-from covey.model.group_consumers import ConsumerPlaces, GroupConsumer
+from covey.model.group_consumers import ConsumerHosts, GroupConsumer
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId
 from covey.model.instance_refusals import CountedReason, InstanceRefusal, RefusedStep
@@ -78,13 +78,13 @@ class MemberPolicies:
         """
         tx.topology.hold()
         versions = tx.groups.lock(groups)
-        states, places = tx.groups.server_states(versions), dict(tx.group_consumers.places(versions))
+        states, consumer_hosts = tx.groups.server_states(versions), dict(tx.group_consumers.hosts(versions))
         consumers = tx.group_consumers.find(write.consumer for request in requests for write in request)
         drained = tx.drains.hosts()  # before the fleet, for which all claims of the process wait
         given_up = _given_up(tx, requests, consumers)
         with self.live.fresh(tx) as snapshot:
             fleet, token = snapshot.fleet, snapshot.token  # policies read its structure alone, which stays as it is
-        of_groups = defaultdict(ConsumerPlaces, places)
+        of_groups = defaultdict(ConsumerHosts, consumer_hosts)
         check = _PolicyCheck(fleet, states, of_groups, consumers, given_up, drained, now, self.max_members)
         migrations = {
             consumer: each for request in requests for consumer, each in check.find_migrations(request).items()
@@ -101,7 +101,7 @@ class MemberPolicies:
         tx.groups.lock(groups)
 
     def settle(self, tx: Transaction, groups: frozenset[GroupId], emptied: Sequence[str]) -> None:
-        """Mark that places in locked groups change, and forget migrations whose allocations are gone."""
+        """Mark that hosts of members of locked groups change, and forget migrations whose allocations are gone."""
         if groups:
             if emptied:
                 tx.group_consumers.delete_migrations(emptied)
@@ -121,7 +121,7 @@ def _given_up(
 class _PolicyCheck:
     fleet: Fleet
     states: Mapping[GroupId, GroupState]
-    places: Mapping[GroupId, ConsumerPlaces]
+    consumer_hosts: Mapping[GroupId, ConsumerHosts]
     consumers: Mapping[str, GroupConsumer]
     given_up: Mapping[str, Allocations]  # by consumers that are no members
     drained: frozenset[int]  # hosts that all members leave
@@ -159,17 +159,17 @@ class _PolicyCheck:
     def _admit_member(
         self, consumer: GroupConsumer, writes: Sequence[AllocationRequest], returned: frozenset[int]
     ) -> None:
-        places, state = self.places[consumer.group], self.states[consumer.group]
-        held, counted = places.hosts_of(consumer.member), places.places_of(consumer.member)
-        own_before = places.held_by(consumer.member, consumer.member)
+        consumer_hosts, state = self.consumer_hosts[consumer.group], self.states[consumer.group]
+        held, counted = consumer_hosts.hosts_of(consumer.member), consumer_hosts.counted_hosts(consumer.member)
+        own_before = consumer_hosts.held_by(consumer.member, consumer.member)
         for write in writes:
-            places.hold(consumer.member, write.consumer, self._hosts(write))
+            consumer_hosts.hold(consumer.member, write.consumer, self._hosts(write))
         # A member that keeps its host beside a new one is evacuated: its old host is down.
-        vacated = own_before & places.held_by(consumer.member, consumer.member)
+        vacated = own_before & consumer_hosts.held_by(consumer.member, consumer.member)
         vacated |= self.drained if counted & self.drained else vacated
-        view = places.view_for(state, consumer.member, counted, vacated)
-        new = sorted(places.hosts_of(consumer.member) - held - returned)
-        if new and not held and is_full(state, places, consumer.member, self.max_members):
+        view = consumer_hosts.view_for(state, consumer.member, counted, vacated)
+        new = sorted(consumer_hosts.hosts_of(consumer.member) - held - returned)
+        if new and not held and is_full(state, consumer_hosts, consumer.member, self.max_members):
             raise self._violation(
                 consumer, f"it has its maximum of {self.max_members} members", full_group(1, self.max_members)
             )
@@ -188,15 +188,15 @@ class _PolicyCheck:
 
     def _held(self, consumer: str) -> frozenset[int]:
         found = self.consumers[consumer]
-        return self.places[found.group].held_by(found.member, consumer)
+        return self.consumer_hosts[found.group].held_by(found.member, consumer)
 
     def _hosts(self, write: AllocationRequest) -> frozenset[int]:
         return hosts_of_providers(self.fleet, write.resources)
 
 
-def is_full(state: GroupState, places: ConsumerPlaces, member: str, maximum: int) -> bool:
-    """Return whether the others of a group, by Covey's servers and these places, leave no room for a member."""
-    return maximum != UNLIMITED and places.added_to(state, without=member).members >= maximum
+def is_full(state: GroupState, consumer_hosts: ConsumerHosts, member: str, maximum: int) -> bool:
+    """Return whether the others of a group, by Covey's servers and these consumer_hosts, leave no room for a member."""
+    return maximum != UNLIMITED and consumer_hosts.added_to(state, without=member).members >= maximum
 
 
 def full_group(hosts: int, maximum: int) -> CountedReason:

@@ -80,7 +80,7 @@ instance_group_members = sa.Table(
 )
 
 # Consumers of allocations that another service runs and that are in a group, such as Nova's instances. A migration
-# that holds the allocations which a member leaves is a consumer of that member. The places follow from allocations.
+# that holds the allocations which a member leaves is a consumer of that member. Its hosts follow from allocations.
 group_consumers = sa.Table(
     "group_consumers",
     metadata,

@@ -16,7 +16,7 @@ from covey.scheduler.decide import decide
 from covey.scheduler.explain import explain, host_reasons
 from covey.scheduler.fleet import Fleet, Mask, Rows
 from covey.scheduler.policies.protocol import Relaxation
-from covey.scheduler.policies.scopes import Counts, MemberPlaces, ScopedPolicy, Violation, count_members
+from covey.scheduler.policies.scopes import Counts, MemberDomains, ScopedPolicy, Violation, count_members
 from covey.scheduler.reasons import Reason, Sentences
 from covey.scheduler.rebalancing import Member, hosts_after, plan
 from covey.scheduler.remedies import remedies
@@ -64,7 +64,7 @@ class EvenHosts:
     def destinations(self, _: ScopedPolicy, __: Counts) -> Mask | None:
         return None
 
-    def violations(self, places: MemberPlaces) -> Iterator[Violation]:
+    def violations(self, places: MemberDomains) -> Iterator[Violation]:
         names = places.scoped.domains.names
         wrong = np.array([not _is_even(names[row]) for row in places.rows.tolist()], dtype=np.bool_)
         if wrong.any():

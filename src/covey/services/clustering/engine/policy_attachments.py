@@ -357,7 +357,7 @@ class GroupMembers:
         reject_large_group(state, len(joining), self.max_members)
 
     def _violations(self, tx: Transaction, group: Group, policy: Policy) -> tuple[str, ...]:
-        hosts, fleet = tx.groups.places([group.id])[group.id], self.live.read(tx).fleet
+        hosts, fleet = tx.groups.member_hosts([group.id])[group.id], self.live.read(tx).fleet
         with_drs = affinity_properties(policy)["enable_drs_extension"]
         exempt = drs_hosts(hosts.values(), fleet) if with_drs else frozenset[HostId]()
         found = violations(group.policies, hosts, fleet, exempt)
