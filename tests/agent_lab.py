@@ -1,7 +1,7 @@
 """Real agents with simulated hypervisors, and a real service that they work for."""
 
+import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from typing import Any
 import requests
 
 from covey.agent.simulated_world import World
-from tests.acceptance.processes import BESIDE_PYTHON, environment
+from tests.acceptance.processes import Process, start_covey
 from tests.acceptance.storm import UNLIMITED, KillableProcess, settings
 from tests.agreement import disagreements, wait_for_agreement
 
@@ -46,7 +46,7 @@ class AgentProcess:
     directory: Path
     world_file: Path
     variables: dict[str, str] = field(default_factory=dict)
-    process: "subprocess.Popen[bytes] | None" = None
+    process: Process | None = None
 
     @property
     def log(self) -> str:
@@ -59,14 +59,13 @@ class AgentProcess:
             "OS_SIMULATED_HYPERVISOR__STATE_FILE": str(self.world_file),
             **{f"OS_{name}": value for name, value in self.variables.items()},
         }
-        command = ("agent", "--host", self.host, "--service", self.url, "--hypervisor", "simulated")
-        with (self.directory / "stderr.log").open("ab") as stderr:
-            self.process = subprocess.Popen(
-                [BESIDE_PYTHON / "covey", *command, "--state-dir", "state"],
-                cwd=self.directory,
-                env=environment(self.directory, **options),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+        where = ("--host", self.host, "--service", self.url, "--state-dir", "state")
+        with (self.directory / "stderr.log").open("ab") as stderr, Path(os.devnull).open("wb") as stdout:
+            self.process = start_covey(
+                self.directory,
+                *("agent", "--hypervisor", "simulated", *where),
+                variables=options,
+                stdout=stdout,
                 stderr=stderr,
             )
 

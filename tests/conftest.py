@@ -14,6 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from covey.storage import engine
 from covey.storage.store import Store
+from tests.acceptance import processes
+from tests.acceptance.warm import warm_commands
 from tests.databases import PostgreSQL, SQLite, quick_engines
 from tests.postgresql_cluster import Cluster
 from tests.programs import PROGRAMS, install_command
@@ -128,6 +130,14 @@ def _list_other_skips_of_the_laboratory(
 def _quick_engines() -> Iterator[None]:
     with quick_engines():
         yield
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with `covey` and `openstack`, which tests that run commands use in place of the installed ones."""
+    with warm_commands(tmp_path_factory.mktemp("warm")) as commands, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "COMMANDS", commands)
+        yield commands
 
 
 @pytest.fixture(scope="session")

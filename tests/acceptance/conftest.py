@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import processes
 from tests.acceptance.processes import Cloud, Covey, Session, running_covey
-from tests.acceptance.warm import warm_commands
 
 
 @dataclass(frozen=True)
@@ -22,11 +20,8 @@ class Demo:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory with `covey` and `openstack`, which tests that run commands use in place of the installed ones."""
-    with warm_commands(tmp_path_factory.mktemp("warm")) as commands, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(processes, "COMMANDS", commands)
-        yield commands
+def _warm(warm: Path) -> None:
+    """Every test here may run commands."""
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Protocol, Self
 
 import yaml
+
+from tests.acceptance.forked import fork_covey
 
 BESIDE_PYTHON = Path(sys.executable).parent
 COMMANDS = BESIDE_PYTHON  # conftest.py replaces it with preloaded commands
@@ -67,6 +69,43 @@ def covey(directory: Path, *arguments: str, stdin: str = "", **more: str) -> Res
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+class Process(Protocol):
+    """What tests use of a `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+def start_covey(
+    directory: Path,
+    *arguments: str,
+    variables: Mapping[str, str],
+    stdout: BinaryIO,
+    stderr: BinaryIO,
+    preloaded: bool = True,
+    leads_session: bool = False,
+) -> Process:
+    """Start `covey ...` in the directory. A preloaded one is a fork of a process that has imported it."""
+    variables = environment(directory, **variables)
+    if preloaded and COMMANDS != BESIDE_PYTHON:
+        address = COMMANDS / "socket"
+        return fork_covey(address, arguments, directory, variables, stdout, stderr, leads_session=leads_session)
+    return subprocess.Popen(
+        [BESIDE_PYTHON / "covey", *arguments],
+        cwd=directory,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=leads_session,
+    )
+
+
 @dataclass(frozen=True)
 class Covey:
     """A running service."""
@@ -74,7 +113,7 @@ class Covey:
     url: str
     port: int
     directory: Path
-    process: subprocess.Popen[bytes]
+    process: Process
 
     @property
     def stdout(self) -> str:
@@ -105,19 +144,18 @@ def running_covey(
 ) -> Iterator[Covey]:
     """Run `covey ...` (serve or demo) in the directory, until the context ends, on a port of its own.
 
-    The process of a preloaded one is a caller that forwards SIGTERM. Raises Failed if the service does not answer, and
-    if SIGTERM does not end it well.
+    Raises Failed if the service does not answer, and if SIGTERM does not end it well.
     """
     directory.mkdir(parents=True, exist_ok=True)
     chosen = port or free_port()
     with (directory / "stdout.log").open("wb") as stdout, (directory / "stderr.log").open("wb") as stderr:
-        process = subprocess.Popen(
-            [(COMMANDS if preloaded else BESIDE_PYTHON) / "covey", *arguments, "--port", str(chosen)],
-            cwd=directory,
-            env=environment(directory, **(variables or {})),
-            stdin=subprocess.DEVNULL,
+        process = start_covey(
+            directory,
+            *(*arguments, "--port", str(chosen)),
+            variables=variables or {},
             stdout=stdout,
             stderr=stderr,
+            preloaded=preloaded,
         )
     running = Covey(f"http://127.0.0.1:{chosen}", chosen, directory, process)
     try:

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from covey.storage import engine, tables
 from covey.storage.rows import load
 from covey.storage.store import Store
 from tests.acceptance.invariants import CLASSES, read, violations
-from tests.acceptance.processes import BESIDE_PYTHON, Covey, covey, environment, free_port, running_covey
+from tests.acceptance.processes import Covey, Process, covey, free_port, running_covey, start_covey
 from tests.build import an_image
 
 ANSWER_TIMEOUT_S = 60.0
@@ -112,7 +111,7 @@ class KillableProcess:
     port: int = field(default_factory=free_port)
     serves: bool = True
     workers: int = 1
-    _process: "subprocess.Popen[bytes] | None" = None
+    _process: Process | None = None
 
     @property
     def log(self) -> str:
@@ -120,17 +119,16 @@ class KillableProcess:
 
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "stderr.log").open("ab") as stderr:
-            serve = ("serve", "--port", str(self.port), "--workers", str(self.workers))
-            command = serve if self.serves else ("worker",)
-            self._process = subprocess.Popen(
-                [BESIDE_PYTHON / "covey", *command, "--database", self.database],
-                cwd=self.directory,
-                env=environment(self.directory, **self.variables),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+        serve = ("serve", "--port", str(self.port), "--workers", str(self.workers))
+        command = (*(serve if self.serves else ("worker",)), "--database", self.database)
+        with (self.directory / "stderr.log").open("ab") as stderr, Path(os.devnull).open("wb") as stdout:
+            self._process = start_covey(
+                self.directory,
+                *command,
+                variables=self.variables,
+                stdout=stdout,
                 stderr=stderr,
-                start_new_session=True,
+                leads_session=True,
             )
         if self.serves:
             wait_until(self._answers, f"{self.port} answers")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 
 from tests.acceptance import storm
 from tests.acceptance.invariants import read, violations
-from tests.acceptance.processes import BESIDE_PYTHON, STOP_TIMEOUT_S, environment
+from tests.acceptance.processes import STOP_TIMEOUT_S, Process, start_covey
 from tests.databases import PostgreSQL
 
 SERVERS = 10
@@ -29,17 +28,11 @@ Document = dict[str, Any]
 
 
 @contextmanager
-def worker(directory: Path, database: str, variables: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+def worker(directory: Path, database: str, variables: Mapping[str, str]) -> Iterator[Process]:
     """Run a `covey worker` until the context ends or the test kills it."""
     with (directory / "worker.log").open("ab") as log:
-        process = subprocess.Popen(
-            [BESIDE_PYTHON / "covey", "worker", "--database", database],
-            cwd=directory,
-            env=environment(directory, **variables),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+        command = ("worker", "--database", database)
+        process = start_covey(directory, *command, variables=variables, stdout=log, stderr=log)
     try:
         yield process
         if process.poll() is None:
@@ -52,7 +45,7 @@ def worker(directory: Path, database: str, variables: Mapping[str, str]) -> Iter
             process.wait()
 
 
-def _handles(process: "subprocess.Popen[bytes]", number: signal.Signals) -> bool:
+def _handles(process: Process, number: signal.Signals) -> bool:
     """Return whether the process has installed a handler; before that, a signal ends it at once."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))

@@ -3,7 +3,6 @@
 import os
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ import pytest
 import requests
 from oslo_config import cfg
 
-from tests.acceptance.processes import Covey, running_covey
+from tests.acceptance.processes import Covey, Process, running_covey
 from tests.acceptance.rabbitmq import RabbitMQ, running_rabbitmq
 
 pytestmark = pytest.mark.needs_program("rabbitmq")
@@ -160,7 +159,7 @@ def serving(directory: Path, transport_url: str, *, preloaded: bool = True) -> I
         yield Service(running)
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: Process) -> None:
     """Kill the process and its serving processes, like a power cut."""
     serving = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.kill()
@@ -283,7 +282,7 @@ def test_hanging_broker_delays_no_requests_and_no_builds(broker: RabbitMQ, servi
 
 
 def test_restarted_service_publishes_the_rest(broker: RabbitMQ, tmp_path: Path) -> None:
-    with serving(tmp_path, "rabbit://guest:guest@127.0.0.1:1/", preloaded=False) as service:
+    with serving(tmp_path, "rabbit://guest:guest@127.0.0.1:1/") as service:
         service.boot("one")
         until(lambda: len(service.waiting()) == 2)
         kill(service.covey.process)

@@ -116,7 +116,7 @@ def with_users(tmp_path: Path) -> Iterator[Covey]:
     (tmp_path / "users.yaml").write_text(yaml.safe_dump({"projects": projects, "users": users}))
     variables = {"OS_API__USERS_FILE": str(tmp_path / "users.yaml"), "OS_API__THREADS": str(THREADS)}
     arguments = ("serve", "--database", f"sqlite:///{tmp_path / 'covey.sqlite'}")
-    with running_covey(tmp_path, *arguments, variables=variables, preloaded=False) as running:
+    with running_covey(tmp_path, *arguments, variables=variables) as running:
         yield running
 
 
@@ -154,7 +154,7 @@ def test_more_clients_than_threads_are_answered_while_the_database_is_frozen(tmp
 
     with (
         cluster.fresh() as database,
-        running_covey(tmp_path, "serve", "--database", database, variables=variables, preloaded=False) as served,
+        running_covey(tmp_path, "serve", "--database", database, variables=variables) as served,
     ):
         assert ask(served.port, SERVERS, X_Auth_Token="alice:web") == 200
         cluster.freeze()
@@ -204,7 +204,7 @@ def test_silent_keystone_delays_no_health_check_and_every_request_is_answered(tm
         time.sleep(0.1)
 
     variables = {"OS_API__THREADS": str(THREADS)}
-    with running_covey(tmp_path, *arguments, variables=variables, preloaded=False) as served:
+    with running_covey(tmp_path, *arguments, variables=variables) as served:
         assert ask(served.port, SERVERS) == 401, "without a token, Keystone is not asked"
         signing_in = repeated(THREADS, lambda: sign_in(served.port))
         with repeated(2 * THREADS, lambda: listed(served.port)), signing_in, Live(served.port) as live:
@@ -238,7 +238,7 @@ def test_downloads_that_are_not_read_delay_no_request_and_end(tmp_path: Path) ->
     }
     arguments = ("serve", "--database", f"sqlite:///{tmp_path / 'covey.sqlite'}")
     images = "/image/v2/images"
-    with running_covey(tmp_path, *arguments, variables=variables, preloaded=False) as served, ExitStack() as stack:
+    with running_covey(tmp_path, *arguments, variables=variables) as served, ExitStack() as stack:
         headers = {"X-Auth-Token": "alice:web"}
         body = {"name": "big", "disk_format": "raw", "container_format": "bare"}
         image = requests.post(f"{served.url}{images}", json=body, headers=headers, timeout=TIMEOUT_S).json()["id"]

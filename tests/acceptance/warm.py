@@ -1,24 +1,29 @@
 """Preloaded `openstack` and `covey` commands, which skip the slow imports.
 
 Importing either takes seconds, so a child imports both once, and forks for each command: a process of its own, with the
-caller's arguments, directory, environment and streams. A signal that ends the caller ends the command. The child runs
-this same file as a script.
+caller's arguments, directory, environment and streams. It is killed when its caller ends. The child runs this same file
+as a script.
+
+A script of its name calls a command. A test that signals the process itself calls it by `forked.py`.
 """
 
 import gc
 import importlib
 import json
 import os
+import selectors
+import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 from tests.acceptance.processes import START_TIMEOUT_S, Failed, environment
 
@@ -30,12 +35,13 @@ _CALLER = """\
 import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
     server.connect({address!r})
-    asked = json.dumps([{name!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    asked = json.dumps([{name!r}, sys.argv[1:], os.getcwd(), dict(os.environ), False]).encode()
     socket.send_fds(server, [asked], [0, 1, 2])
     command = int(server.recv(16))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: os.kill(command, number))
-    sys.exit(int(server.recv(8) or 70))
+    status = int(server.recv(8) or 70)
+    sys.exit(status if status >= 0 else 128 - status)
 """
 
 
@@ -77,16 +83,14 @@ def _serve(address: str) -> None:
     _import_all()
     _poll_often()
     gc.freeze()  # a collection in a fork would copy every page
+    events = selectors.DefaultSelector()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen()
+        events.register(listener, selectors.EVENT_READ, partial(_start, listener, events))
         while True:
-            caller, _ = listener.accept()
-            if os.fork() == 0:
-                _answer(caller)
-            caller.close()
-            with suppress(ChildProcessError):
-                os.waitpid(-1, os.WNOHANG)
+            key, _ = events.select()[0]  # one at a time: it may unregister others
+            key.data()
 
 
 def _import_all() -> None:
@@ -111,30 +115,66 @@ def _poll_often() -> None:
         vars(importlib.import_module(module))["time"] = often
 
 
-def _answer(caller: socket.socket) -> None:
-    """Run the requested command in this process. Does not return."""
+def _start(listener: socket.socket, events: selectors.BaseSelector) -> None:
+    """Start the command that a caller requests, and wait for the end of either."""
+    caller, _ = listener.accept()
     asked, streams, _, _ = socket.recv_fds(caller, _MOST_BYTES, 3)
+    if not asked:  # it has ended already
+        caller.close()
+        return
+    command = os.fork()
+    if command == 0:
+        for descriptor in [key.fd for key in events.get_map().values()]:
+            os.close(descriptor)
+        caller.close()
+        _run(streams, *json.loads(asked))
+    for stream in streams:
+        os.close(stream)
+    end = os.pidfd_open(command)
+    events.register(end, selectors.EVENT_READ, partial(_report, events, caller, command, end))
+    events.register(caller, selectors.EVENT_READ, partial(_kill, events, caller, command))
+    _send(caller, command)
+
+
+def _kill(events: selectors.BaseSelector, caller: socket.socket, command: int) -> None:
+    """End a command whose caller has ended."""
+    events.unregister(caller)
+    os.kill(command, signal.SIGKILL)
+
+
+def _report(events: selectors.BaseSelector, caller: socket.socket, command: int, end: int) -> None:
+    """Tell the caller how its command ended."""
+    events.unregister(end)
+    os.close(end)
+    with suppress(KeyError):
+        events.unregister(caller)
+    _, status = os.waitpid(command, 0)
+    _send(caller, os.waitstatus_to_exitcode(status))
+    caller.close()
+
+
+def _send(caller: socket.socket, number: int) -> None:
+    with suppress(OSError):  # it has ended
+        caller.send(str(number).encode())
+
+
+def _run(
+    streams: list[int], name: str, arguments: list[str], directory: str, variables: dict[str, str], leads: bool
+) -> NoReturn:
+    """Run the requested command in this process, which may lead a session of its own."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    name, arguments, directory, variables = json.loads(asked)
+    if leads:
+        os.setsid()
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = [name, *arguments]
-    caller.send(str(os.getpid()).encode())
-    threading.Thread(target=_exit_with_caller, args=(caller,), daemon=True).start()
     status = _status_of(COMMANDS[name])
     sys.stdout.flush()
     sys.stderr.flush()
-    caller.send(str(status).encode())
-    os._exit(0)
-
-
-def _exit_with_caller(caller: socket.socket) -> None:
-    """End this process when the caller is killed: its end of the connection closes."""
-    caller.recv(1)
-    os._exit(1)
+    os._exit(status)
 
 
 def _status_of(module: str) -> int:

@@ -26,6 +26,8 @@ from tests.agent_lab import AgentLab, AgentProcess, wait_until
 from tests.databases import SQLite
 from tests.simulated_guests import power_off, running, set_power
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 BuildLab = Callable[..., AgentLab]
 _NUMBERS = (f"node-{number}" for number in itertools.count(1))
 

@@ -8,6 +8,8 @@ from tests.agent_lab import AgentLab
 from tests.databases import SQLite
 from tests.simulated_guests import running, set_power
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @pytest.fixture(scope="module")
 def lab(sqlite_server: SQLite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentLab]:

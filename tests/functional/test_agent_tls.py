@@ -14,6 +14,7 @@ from tests.simulated_guests import running, set_power
 from tests.tls import TlsProxy, make_certificate
 
 
+@pytest.mark.usefixtures("warm")
 def test_agent_works_over_https_with_a_certificate_that_it_verifies(sqlite_server: SQLite, tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path)
     with sqlite_server.fresh(tmp_path) as database:
