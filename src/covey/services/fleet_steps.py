@@ -32,7 +32,7 @@ _BATCH = 1000
 
 
 @dataclass(frozen=True)
-class FleetChange:
+class FleetFileChange:
     """The changes of one plan.
 
     On PostgreSQL claims wait from the first statement that takes the topology token, or locks a row that they need, to

@@ -14,7 +14,7 @@ from covey.model.fleet_plan import FleetPlan, FleetState, Ratios, desired_aggreg
 from covey.model.images import ImageFilter
 from covey.model.nova import NovaKind
 from covey.ports import Clock, NewUuid
-from covey.services.fleet_steps import FleetChange, Progress
+from covey.services.fleet_steps import FleetFileChange, Progress
 from covey.storage.store import Store, Transaction
 
 _MAX_NAMES = 5  # in a message
@@ -48,7 +48,7 @@ class Fleets:
 
         with self.store.write() as tx:
             plan = self._plan(tx, file, prune=prune)
-            FleetChange(tx, plan, self.clock(), self.new_uuid, report).make()
+            FleetFileChange(tx, plan, self.clock(), self.new_uuid, report).make()
         progress(plan.size - reported)
         return plan
 
