@@ -11,6 +11,7 @@ from covey.model.ids import GroupId, ProjectId, UserId
 from covey.model.instance_refusals import InstanceRefusal, RefusedStep
 from covey.model.nova import NovaServer
 from covey.ports import Access
+from covey.services.hosts import SEES_HOSTS
 from covey.storage.store import Store, Transaction
 
 _RULE = "os_compute_api:servers:"
@@ -150,7 +151,7 @@ def missing_server(tx: Transaction, access: Access, actor: Actor, server: str, *
     target = _target(mirrored, None)
     if mirrored is None or target is None or not access.allows(actor, f"{_RULE}show", target):
         return NotFound(message)
-    state, verb = tx.nova_mirror.state(), "changes" if changes else "shows"
-    where = f" at {state.url}" if state else ""
-    sentence = f"The instance {mirrored.name} belongs to Nova: `openstack server` {verb} it{where}."
+    address = tx.nova_mirror.address() if access.allows(actor, SEES_HOSTS) else ""
+    verb = "changes" if changes else "shows"
+    sentence = f"The instance {mirrored.name} belongs to Nova: `openstack server` {verb} it{address}."
     return ReadOnly(sentence) if changes else NotFound(f"{message} {sentence}")

@@ -144,16 +144,23 @@ class NovaMirror:
     def reject(self, kind: NovaKind, key: str, name: str) -> None:
         """Raise ReadOnly if this object belongs to Nova."""
         if self.owns(kind, key):
-            raise ReadOnly(self._sentence(f"The {kind} {name}", _WHERE[kind]))
+            raise ReadOnly(self._sentence(f"The {kind} {name}", _WHERE[kind], self._address(kind)))
 
     def about_host(self, key: str, where: str) -> str | None:
         """Return a sentence for the uuid or the name of a compute node, or the name of its compute service."""
         found = execute(self._connection, _ADDRESSED, key, key, key).fetchone()
-        return None if found is None else self._sentence(f"The compute node {found[0]}", where)
+        return None if found is None else self._sentence(f"The compute node {found[0]}", where, self.address())
 
-    def _sentence(self, what: str, where: str) -> str:
+    def address(self) -> str:
+        """Return the end of a sentence for operators. The address may be an internal one, which tenants do not see."""
         state = self.state()
-        return f"{what} belongs to Nova: {where}{f' at {state.url}' if state else ''}. Covey mirrors it."
+        return f" at {state.url}" if state else ""
+
+    def _address(self, kind: NovaKind) -> str:
+        return "" if kind is NovaKind.GROUP else self.address()
+
+    def _sentence(self, what: str, where: str, address: str) -> str:
+        return f"{what} belongs to Nova: {where}{address}. Covey mirrors it."
 
     def state(self) -> SyncState | None:
         """Return the state of the sync; None where Nova was never synced."""
