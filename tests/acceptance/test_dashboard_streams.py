@@ -47,5 +47,5 @@ def test_streams_delay_neither_requests_nor_shutdown(tmp_path: Path, sqlite_serv
 
 
 def _is_free(port: int) -> bool:
-    with listening(port) as stream:
+    with listening(port, "bob:db") as stream:  # the last place is for a project that has none
         return stream.status == 200

@@ -1,13 +1,14 @@
 """Columns and overlays: the values of a fleet that its versions share.
 
 A column is a NumPy array with an entry for each row; a changed column is a new array. An overlay is a large dict of
-which each version has its own, without a copy for each change.
+which each version has its own, without a copy for each change. Values that are not in columns are kept by id.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from copy import copy
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,3 +200,70 @@ class Overlay(Mapping[K, V]):
             else:
                 merged[key] = value
         return merged
+
+
+class RowOfId(Mapping[int, int]):
+    """The row of each provider that exists, by id. Rows are in the order of ids.
+
+    So two processes that know the same providers have the same rows, whichever provider they saw first.
+    """
+
+    __slots__ = ("_ids", "_present")
+
+    def __init__(self, ids: NDArray[np.int64], present: Mask) -> None:
+        self._ids, self._present = ids, present
+
+    def __getitem__(self, provider: int) -> int:
+        row = int(self._ids.searchsorted(provider))
+        if row < self._ids.size and self._ids.item(row) == provider and self._present.item(row):
+            return row
+        raise KeyError(provider)
+
+    def __iter__(self) -> Iterator[int]:
+        ids: list[int] = self._ids[self._present].tolist()
+        return iter(ids)
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._present))
+
+    def rows(self, providers: Iterable[int]) -> Rows:
+        """Return the rows of those of the providers that exist, in their order."""
+        wanted = np.fromiter(providers, dtype=np.int64)
+        if not self._ids.size:
+            return np.empty(0, dtype=np.intp)
+        rows = self._ids.searchsorted(wanted)
+        known = (self._ids.take(rows, mode="clip") == wanted) & self._present.take(rows, mode="clip")
+        return rows if known.all() else rows[known]
+
+
+class RowOfKey(Mapping[K, int]):
+    """The row of each provider by another key, such as its uuid."""
+
+    __slots__ = ("_id_of", "_row_of")
+
+    def __init__(self, id_of: Overlay[K, int], row_of: RowOfId) -> None:
+        self._id_of, self._row_of = id_of, row_of
+
+    def __getitem__(self, key: K) -> int:
+        return self._row_of[self._id_of[key]]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._id_of)
+
+    def __len__(self) -> int:
+        return len(self._id_of)
+
+
+@dataclass(frozen=True, slots=True)
+class ByRow(Generic[V]):
+    """Values that are kept by id, so that they stay when rows move, and read by row."""
+
+    _ids: NDArray[np.int64]
+    _values: Overlay[int, V]
+
+    def __getitem__(self, row: int) -> V:
+        return self._values[self._ids.item(row)]
+
+    def of(self, rows: Rows) -> list[V]:
+        """Return the values of these rows, which all have one."""
+        return self._values.values_of(self._ids[rows].tolist())

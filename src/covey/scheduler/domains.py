@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.model.fleet_records import AggregateRecord, HostRecord
-from covey.scheduler.columns import Column, Mask, Overlay, Rows, highest
+from covey.scheduler.columns import Column, Mask, Overlay, RowOfKey, Rows, highest
 from covey.scheduler.labels import Labels
-from covey.scheduler.rows import NewRows, RowOfKey, with_values
+from covey.scheduler.new_rows import NewRows, with_values
 
 T = TypeVar("T", bound=np.generic)
 

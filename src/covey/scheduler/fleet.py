@@ -12,12 +12,11 @@ from covey.model.ids import HostId, ScopeId
 from covey.model.providers import ProviderRecord
 from covey.model.resources import Resources
 from covey.model.servers import HostRequirements
-from covey.scheduler.columns import Column, Mask, Overlay, Rows, highest
+from covey.scheduler.columns import ByRow, Column, Mask, Overlay, RowOfId, RowOfKey, Rows, highest
 from covey.scheduler.domains import NO_DOMAIN, Domains, HostNames, host_domains, scope_domains
 from covey.scheduler.inventories import RESOURCES, UNLIMITED, Inventories, Weights
 from covey.scheduler.labels import Labels
 from covey.scheduler.provider_trees import NO_PROVIDER, AnchoredProviders, ProviderTrees
-from covey.scheduler.rows import ByRow, RowOfId, RowOfKey
 from covey.scheduler.structure_changes import with_changed_structure
 
 __all__ = [

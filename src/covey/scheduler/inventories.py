@@ -12,7 +12,7 @@ from covey.model.inventory import NO_UNIT_LIMITS, AllocationUnits, ResourceClass
 from covey.model.providers import InventoryRecord, ProviderRecord
 from covey.model.resources import Resources
 from covey.scheduler.columns import BlockMaxima, Column, Mask, Rows
-from covey.scheduler.rows import NewRows
+from covey.scheduler.new_rows import NewRows
 
 IntMatrix = NDArray[np.int64]
 

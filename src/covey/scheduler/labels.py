@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from covey.scheduler.columns import ALL, Mask, Rows, groups_of
-from covey.scheduler.rows import NewRows, with_values
+from covey.scheduler.new_rows import NewRows, with_values
 
 L = TypeVar("L", bound=Hashable)
 

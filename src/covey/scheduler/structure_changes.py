@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from covey.model.fleet_records import NO_HOST, AggregateRecord, FleetChange, HostRecord
 from covey.model.ids import ScopeId
 from covey.model.providers import ProviderRecord
-from covey.scheduler.columns import Overlay
+from covey.scheduler.columns import Overlay, RowOfId
 from covey.scheduler.domains import host_domains
+from covey.scheduler.new_rows import NewRows, with_values
 from covey.scheduler.provider_trees import NO_PROVIDER, ProviderTrees
-from covey.scheduler.rows import NewRows, RowOfId, with_values
 
 if TYPE_CHECKING:
     from covey.scheduler.fleet import Fleet

@@ -7,7 +7,7 @@ import pytest
 
 from covey.scheduler import labels
 from covey.scheduler.labels import Labels
-from covey.scheduler.rows import NewRows
+from covey.scheduler.new_rows import NewRows
 
 
 def sets(*words: str) -> list[frozenset[str]]:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from covey.scheduler.columns import Overlay
-from covey.scheduler.rows import ByRow, NewRows, RowOfId, RowOfKey, with_values
+from covey.scheduler.columns import ByRow, Overlay, RowOfId, RowOfKey
+from covey.scheduler.new_rows import NewRows, with_values
 
 IDS = np.array([2, 4, 6, 8])
 ROW_OF = RowOfId(IDS, np.array([True, True, False, True]))  # 6 is gone
