@@ -43,6 +43,7 @@ def spawning(cloud: Cloud) -> tuple[str, Any, Any]:
     return server, agent, agent.call()
 
 
+@pytest.mark.sqlite_only
 def test_version_document_needs_no_token(build_cloud: BuildCloud) -> None:
     found = build_cloud(0).service.as_(None).below("/agent").get("/v1")
     assert (found.status, found.json["version"]["id"]) == (200, "v1.0")
@@ -66,6 +67,7 @@ def test_unknown_host_is_not_added_where_the_operator_forbids_it(build_cloud: Bu
     assert agent_of(cloud, "node-1").register().status == 404
 
 
+@pytest.mark.sqlite_only
 def test_agent_of_another_user_gets_403(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud, 1)
     other = agent_of(cloud, "node-1", user="mallory")
@@ -79,6 +81,7 @@ def test_agent_of_another_user_gets_403(build_cloud: BuildCloud) -> None:
     assert other.client.post(f"{path}/orphans", {"servers": []}).status == 403
 
 
+@pytest.mark.sqlite_only
 def test_user_without_the_role_gets_403(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud, 1)
     tenant = cloud.alice.below("/agent/v1")
@@ -86,6 +89,7 @@ def test_user_without_the_role_gets_403(build_cloud: BuildCloud) -> None:
     assert tenant.get("/hosts/node-1/calls").status == 403
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("method", "path"),
     [("PUT", ""), ("PUT", "/heartbeat"), ("POST", "/orphans"), ("PUT", "/calls/1"), ("POST", "/events")],
@@ -128,6 +132,7 @@ def test_registration_changes_inventories_and_its_own_traits(build_cloud: BuildC
     assert (vcpus.total, vcpus.reserved, vcpus.allocation_ratio) == (12, 1, 1.0)
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -143,6 +148,7 @@ def test_malformed_body_returns_400(build_cloud: BuildCloud, path: str, body: ob
     assert agent_of(cloud, "node-1").client.put(f"/hosts/node-1{path}", body).status == 400
 
 
+@pytest.mark.sqlite_only
 def test_unknown_resource_class_returns_400(build_cloud: BuildCloud) -> None:
     answer = agent_of(build_cloud(0, BACKEND), "node-1").register(inventories={"WINGS": {"total": 2}})
     assert (answer.status, answer.message) == (400, "No such resource class: WINGS.")
@@ -364,6 +370,7 @@ def test_failed_destroy_is_tried_again(build_cloud: BuildCloud) -> None:
     assert cloud.alice.get(f"/servers/{server}").status == 404
 
 
+@pytest.mark.sqlite_only
 def test_resize_sends_the_new_flavor_to_the_source_and_the_revert_back(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud)
     server = boot(cloud)
@@ -388,6 +395,7 @@ def test_resize_sends_the_new_flavor_to_the_source_and_the_revert_back(build_clo
     assert host_of(cloud, server).host == source.host
 
 
+@pytest.mark.sqlite_only
 def test_hard_reboot_is_a_verb_of_its_own_and_stop_leaves_the_guest_off(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud)
     server = boot(cloud)
@@ -407,6 +415,7 @@ def test_hard_reboot_is_a_verb_of_its_own_and_stop_leaves_the_guest_off(build_cl
         assert status(cloud, server) == final
 
 
+@pytest.mark.sqlite_only
 def test_shelved_server_is_detached_and_unshelved_by_spawn(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud)
     server = boot(cloud)
@@ -491,6 +500,7 @@ def test_long_poll_returns_when_a_call_waits(build_cloud: BuildCloud) -> None:
         assert [call["verb"] for call in polled.result(15)] == ["spawn"]
 
 
+@pytest.mark.sqlite_only
 def test_waiting_poll_holds_no_request_slot_and_ends_at_shutdown(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud, 1)
     slots, polls = RequestSlots(1, 5), CallPolls(cloud.store, 30.0, max_waiting=1)
@@ -539,6 +549,7 @@ def test_database_removes_the_calls_of_a_job(build_cloud: BuildCloud) -> None:
     cloud.time.advance(timedelta(minutes=1).total_seconds())
 
 
+@pytest.mark.sqlite_only
 def test_routine_requests_of_agents_are_not_in_the_log_unless_they_fail(
     build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -613,11 +624,13 @@ def test_agents_that_tell_no_machine_are_registered(build_cloud: BuildCloud) -> 
         assert agent.register(machine_id=machine).status == 200
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("address", ["hv3", "hv3.example.org", "10.0.0.3", "2001:db8::3", "[2001:db8::3]"])
 def test_host_name_or_ip_address_is_accepted(module_cloud: Cloud, address: str) -> None:
     assert agent_of(module_cloud, "node-1").register(address=address).status == 200
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     "address", ["", "-oProxyCommand=x", "x/?command=reboot", "user@hv3", "hv3:22", "hv 3", "hv3\n", "[hv3]", "h%76"]
 )
@@ -625,6 +638,7 @@ def test_address_that_would_change_the_uri_of_a_migration_is_400(module_cloud: C
     assert agent_of(module_cloud, "node-1").register(address=address).status == 400
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("user", "host", "status"),
     [
@@ -648,6 +662,7 @@ def test_host_is_bound_to_the_first_user_where_the_operator_allows_it(build_clou
     assert agent_of(cloud, "node-1").register().status == 403
 
 
+@pytest.mark.sqlite_only
 def test_agent_overwrites_only_the_ratios_that_its_operator_sets(
     build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def is_uuid(text: str | None) -> bool:
 # Placements
 
 
+@pytest.mark.sqlite_only
 def test_example_of_the_updates_specification(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     servers = [racks.boot_on("node-1", group), racks.boot_on("node-2", group)]
@@ -64,6 +65,7 @@ def test_example_of_the_updates_specification(racks: Scoped) -> None:
     assert len(set(hosts)) == 2
 
 
+@pytest.mark.sqlite_only
 def test_example_of_the_scopes_specification(racks: Scoped) -> None:
     group = racks.group("soft-affinity:zone", "anti-affinity:host")
     servers = [racks.boot_on("node-1", group), racks.boot_on("node-5", group)]
@@ -80,6 +82,7 @@ def test_example_of_the_scopes_specification(racks: Scoped) -> None:
     }
 
 
+@pytest.mark.sqlite_only
 def test_audit_lists_only_the_scopes_of_the_policies(racks: Scoped) -> None:
     group = racks.group(
         "affinity:rack", f"soft-affinity:row:{racks.domains['row']['row-a']}", "soft-anti-affinity:rack"
@@ -92,6 +95,7 @@ def test_audit_lists_only_the_scopes_of_the_policies(racks: Scoped) -> None:
     assert placements(racks.admin, group) == {server: {"zone": racks.domains["zone"]["zone-a"]}}
 
 
+@pytest.mark.sqlite_only
 def test_identifiers_are_obfuscated_per_caller(racks: Scoped) -> None:
     group = racks.group("soft-affinity:rack", "soft-affinity:zone", "soft-affinity:row", "soft-affinity")
     near = [racks.boot_on(host, group) for host in ("node-1", "node-1", "node-2", "node-3")]
@@ -116,6 +120,7 @@ def test_identifiers_are_obfuscated_per_caller(racks: Scoped) -> None:
     assert {real[server]["zone"] for server in near} == {racks.domains["zone"]["zone-a"]}
 
 
+@pytest.mark.sqlite_only
 def test_members_without_host_or_domain_have_null_domains(racks: Scoped) -> None:
     group = racks.group("soft-affinity:row", "soft-affinity")
     shelved, nowhere = racks.boot_on("node-1", group), racks.boot_on("node-5", group)
@@ -137,6 +142,7 @@ def test_members_without_host_or_domain_have_null_domains(racks: Scoped) -> None
     ]
 
 
+@pytest.mark.sqlite_only
 def test_empty_group_has_no_violations(racks: Scoped) -> None:
     group = racks.group("affinity:rack", "anti-affinity")
     expected: dict[str, Any] = {"server_group_id": group, "members": []}
@@ -241,6 +247,7 @@ def test_each_policy_kind_reports_its_violations(
     assert tenants == expected | {"policy": words(theirs)}
 
 
+@pytest.mark.sqlite_only
 def test_temporary_identifier_is_constant_within_one_response(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack", "anti-affinity")
     for host in ("node-1", "node-1", "node-3"):

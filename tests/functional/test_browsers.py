@@ -6,6 +6,8 @@ from tests.functional.client import Client, Service
 from tests.functional.clusters import as_clustering_client
 from tests.functional.conftest import Build
 
+pytestmark = pytest.mark.sqlite_only
+
 PROVIDER = "6a6e6a4c-5fb3-4d9b-9b5a-3e6b0a1c2d3e"
 EVIL, FRIEND = "https://evil.example", "https://cloud.example"
 GROUP = {"server_group": {"name": "g", "policies": ["anti-affinity"]}}

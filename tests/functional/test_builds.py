@@ -134,6 +134,7 @@ def test_build_fails_after_three_attempts(build_cloud: BuildCloud) -> None:
     assert cloud.use()[0] == 6, "but it counts until it is deleted"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("telling", "message"),
     [
@@ -150,6 +151,7 @@ def test_failure_message_follows_explain_to_tenants(build_cloud: BuildCloud, tel
     assert "would not spawn" in fault["details"]
 
 
+@pytest.mark.sqlite_only
 def test_build_attempts_follow_max_attempts(build_cloud: BuildCloud) -> None:
     driver = FailingDriver(verbs={"spawn"})
     cloud = build_cloud(5, ("scheduler", "max_attempts", 1), driver=driver)

@@ -164,6 +164,7 @@ def test_ambiguous_name_is_rejected(cloud: Cloud, alice: Client) -> None:
     assert answers[0].json["error"]["type"] == "MultipleChoices"
 
 
+@pytest.mark.sqlite_only
 def test_reader_role_cannot_change_clusters(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=1)
     reader = alice.sending(X_Roles="reader")
@@ -199,6 +200,7 @@ def test_update_starts_an_action_and_returns_the_old_values(cloud: Cloud, alice:
     assert started(alice, old)["inputs"] == {"name": "new-name", "profile_id": new, "timeout": 240}
 
 
+@pytest.mark.sqlite_only
 def test_invalid_update_is_rejected(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice)
 
@@ -295,6 +297,7 @@ def test_action_body_is_validated_before_the_cluster_lookup(rejected_client: Cli
     assert error_of(rejected_client.post("/clusters/none/actions", body)) == (400, message)
 
 
+@pytest.mark.sqlite_only
 def test_older_versions_reject_newer_requests(module_cloud: Cloud) -> None:
     def at(version: str) -> Client:
         return clustering_client(module_cloud.service, "alice:web", version)
@@ -310,6 +313,7 @@ def test_older_versions_reject_newer_requests(module_cloud: Cloud) -> None:
         assert answer.json["error"]["type"] == "MethodVersionNotFound"
 
 
+@pytest.mark.sqlite_only
 def test_scaling_and_resize_parameters_are_validated_at_once(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=3, min_size=2, max_size=5, desired_capacity=3)
     assert error_of(act(alice, cluster, "scale_out", {"count": 0})) == (400, "Count for scale-out request cannot be 0.")
@@ -346,6 +350,7 @@ def test_cooldown_rejects_a_scaling_request(cloud: Cloud, alice: Client) -> None
     assert act(alice, cluster, "scale_in").status == 202
 
 
+@pytest.mark.sqlite_only
 def test_adding_removing_and_replacing_nodes_is_validated(cloud: Cloud, alice: Client) -> None:
     cluster = a_cluster(cloud, alice, nodes=1, min_size=1, desired_capacity=1, max_size=2)
     other = a_cluster(cloud, alice, "other", nodes=1)

@@ -53,6 +53,7 @@ def test_scale_out_respects_affinity_and_is_all_or_nothing(alice: Tenant) -> Non
     alice.check()
 
 
+@pytest.mark.sqlite_only
 def test_scaling_beyond_bounds_or_with_bad_count_fails_with_a_reason(alice: Tenant) -> None:
     assert alice.create(1, min_size=1, max_size=2)["status"] == "SUCCEEDED"
     too_many = alice.do("scale_out", count=2)["status_reason"]
@@ -224,6 +225,7 @@ def test_nodes_follow_the_cluster_to_another_profile(alice: Tenant) -> None:
     alice.check()
 
 
+@pytest.mark.sqlite_only
 def test_node_update_renames_its_server(alice: Tenant) -> None:
     alice.create(1)
     (node,) = alice.nodes
@@ -290,6 +292,7 @@ def test_timed_out_action_fails_and_a_check_updates_the_nodes(alice: Tenant, dri
     assert driver.done[0][0] == "spawn"
 
 
+@pytest.mark.sqlite_only
 def test_zone_placement_policy_spreads_nodes_by_weight(alice: Tenant) -> None:
     for number, zone in ((1, "east"), (2, "west")):
         body = {"name": zone, "availability_zone": zone}
@@ -383,6 +386,7 @@ def test_attached_affinity_respects_the_quota_of_members(build_cloud: BuildCloud
     assert "too many servers in group" in attached["status_reason"]
 
 
+@pytest.mark.sqlite_only
 def test_drs_is_for_operators_and_needs_a_vsphere_host(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1"), a_host("vsphere_drs_1")])
     drs = policy("affinity", enable_drs_extension=True)
@@ -409,6 +413,7 @@ def test_drs_is_for_operators_and_needs_a_vsphere_host(build_cloud: BuildCloud) 
             assert tenant.sizes == (2, 2)
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("policies", ["affinity", "anti-affinity", "soft-anti-affinity"])
 def test_drs_host_hides_no_violation_of_other_hosts(build_cloud: BuildCloud, policies: str) -> None:
     cloud = build_cloud([a_host("node-1"), a_host("node-2"), a_host("vsphere_drs_1")])
@@ -447,6 +452,7 @@ def test_recovered_node_joins_the_group_of_a_policy_that_was_attached_since(buil
     assert len(set(tenant.hosts)) == 2
 
 
+@pytest.mark.sqlite_only
 def test_recovery_replaces_a_vsphere_host_that_is_down(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1"), a_host("vsphere_drs_1"), a_host("vsphere_drs_2")])
     tenant = a_tenant(cloud, cloud.admin)
@@ -464,6 +470,7 @@ def test_recovery_replaces_a_vsphere_host_that_is_down(build_cloud: BuildCloud) 
     assert [node["data"]["placement"] for node in tenant.nodes] == [place] * 2
 
 
+@pytest.mark.sqlite_only
 def test_recovery_without_a_host_for_a_policy_leaves_nodes_in_error(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1"), a_host("vsphere_drs_1")])
     tenant = a_tenant(cloud, cloud.admin)

@@ -79,6 +79,7 @@ def test_cluster_names_and_numbers_its_members(cloud: Cloud, alice: Client) -> N
     assert (plain[:5], len(plain)) == ("node-", 13)
 
 
+@pytest.mark.sqlite_only
 def test_invalid_node_is_rejected(cloud: Cloud, alice: Client) -> None:
     a_cluster(cloud, alice)
     a_cluster(cloud, with_profiles(cloud, "bob:db"), "theirs")
@@ -122,6 +123,7 @@ def test_nodes_are_listed_and_filtered(cloud: Cloud, alice: Client) -> None:
     assert alice.get("/nodes", global_project="true").status == 403
 
 
+@pytest.mark.sqlite_only
 def test_tainted_is_available_since_1_13(cloud: Cloud, alice: Client) -> None:
     a_node(cloud, alice)
     old = clustering_client(cloud.service, "alice:web", "1.12")

@@ -53,6 +53,7 @@ def test_cluster_operation_reaches_each_node(alice: Tenant, driver: FailingDrive
     assert {unit["target"] for unit in derived} == {node["id"] for node in alice.nodes}
 
 
+@pytest.mark.sqlite_only
 def test_host_failure_is_reported_without_the_host_name(alice: Tenant, driver: FailingDriver) -> None:
     driver.verbs.add("reboot")
     action = alice.done(alice.api.post("/clusters/web/ops", {"reboot": {}}))
@@ -63,6 +64,7 @@ def test_host_failure_is_reported_without_the_host_name(alice: Tenant, driver: F
     assert states(alice) == [("ACTIVE", "ACTIVE")] * 2
 
 
+@pytest.mark.sqlite_only
 def test_unsupported_operation_fails(alice: Tenant) -> None:
     action = operate(alice, change_password={"admin_pass": "x"})
     assert (action["status"], action["status_reason"]) == (
@@ -84,6 +86,7 @@ def test_operation_on_a_deleted_server_fails(alice: Tenant) -> None:
     assert operate(alice, reboot={})["status_reason"] == "The node has no server."
 
 
+@pytest.mark.sqlite_only
 def test_only_operators_evacuate(alice: Tenant) -> None:
     action = operate(alice, evacuate={})
     assert action["status"] == "FAILED"

@@ -67,6 +67,7 @@ def test_validated_profile_is_not_stored(alice: Client) -> None:
     assert names(alice.get("/profiles")) == []
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("path", ["profiles", "policies"])
 def test_validation_is_available_since_1_2(service: Service, path: str) -> None:
     answer = clustering_client(service, "alice:web", "1.1").post(f"/{path}/validate", {})
@@ -91,6 +92,7 @@ def test_profiles_are_visible_to_their_project_and_administrators(service: Servi
     assert admin.get("/profiles/hers").status == 200
 
 
+@pytest.mark.sqlite_only
 def test_reader_role_cannot_change_profiles(service: Service, alice: Client) -> None:
     create(alice)
     reader = alice.sending(X_Roles="reader")
@@ -221,6 +223,7 @@ def test_body_without_its_key_is_rejected(module_service: Service, body: Any) ->
         assert (answer.status, answer.message) == (400, message)
 
 
+@pytest.mark.sqlite_only
 def test_validation_error_has_no_profile_name(module_service: Service) -> None:
     alice = clustering_client(module_service, "alice:web")
     answer = alice.post("/profiles/validate", {"profile": {"spec": SERVER | {"properties": {"bogus": 1}}}})

@@ -77,6 +77,7 @@ def test_webhook_needs_no_authentication(cloud: Cloud, alice: Client) -> None:
     assert nodes(alice) == 1
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("body", "version"),
     [({"count": 3}, "1.10"), ({"params": {"count": 3}}, "1.9"), ({"params": {"count": 3}}, None), ({"count": 3}, None)],
@@ -127,6 +128,7 @@ def test_webhook_on_a_locked_cluster_is_rejected(cloud: Cloud, alice: Client) ->
     assert (second.status, second.json["error"]["type"]) == (409, "ResourceIsLocked")
 
 
+@pytest.mark.sqlite_only
 def test_malformed_webhook_call_is_rejected(cloud: Cloud, alice: Client) -> None:
     receiver = create(alice).json["receiver"]
     anybody = clustering_client(cloud.service, None, None)
@@ -144,6 +146,7 @@ def test_malformed_webhook_call_is_rejected(cloud: Cloud, alice: Client) -> None
     assert alice.get("/actions", action="CLUSTER_SCALE_OUT").json["actions"] == []
 
 
+@pytest.mark.sqlite_only
 def test_receivers_are_hidden_from_readers(cloud: Cloud, alice: Client) -> None:
     create(alice)
     bob, reader = clustering_client(cloud.service, "bob:db"), alice.sending(X_Roles="reader")
@@ -185,6 +188,7 @@ def test_invalid_receiver_is_rejected(alice: Client, change: dict[str, Any], mes
     assert alice.get("/receivers").json["receivers"] == []
 
 
+@pytest.mark.sqlite_only
 def test_services_are_visible_to_operators_only(cloud: Cloud) -> None:
     assert clustering_client(cloud.service, "alice:web").get("/services").status == 403
 
@@ -206,6 +210,7 @@ def test_services_are_visible_to_operators_only(cloud: Cloud) -> None:
     assert states() == [("a", "up")]
 
 
+@pytest.mark.sqlite_only
 def test_log_does_not_hold_the_address_of_a_webhook(
     cloud: Cloud, alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

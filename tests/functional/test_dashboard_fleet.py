@@ -120,6 +120,7 @@ def test_map_is_cached_until_the_fleet_changes(racks: Scoped) -> None:
     changed_by("a rack's name")
 
 
+@pytest.mark.sqlite_only
 def test_unknown_scope_is_rejected(racks: Scoped) -> None:
     answer = dashboard(racks.alice).get("/data/fleet", scope="moon")
     assert answer.status == 400
@@ -164,6 +165,7 @@ def test_health_counts_claim_conflicts(racks: Scoped) -> None:
     assert dashboard(racks.admin).get("/data/health").json["claims"]["claim_conflicts"] >= 1
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("path", ["/data/hosts/node-1", "/data/hosts/nowhere", "/data/health"])
 def test_tenants_cannot_read_hosts(racks: Scoped, path: str) -> None:
     answer = dashboard(racks.alice).get(path)

@@ -43,6 +43,7 @@ def test_groups_show_policies_in_words_and_violations(racks: Scoped) -> None:
     assert again[kept]["hard_violations"] == 1
 
 
+@pytest.mark.sqlite_only
 def test_policy_words_use_the_tenants_identifiers(racks: Scoped) -> None:
     zone = racks.zone("zone-a")
     group = racks.group(f"affinity:zone:{zone}", "soft-anti-affinity:row:" + racks.domains["row"]["row-b"])
@@ -108,6 +109,7 @@ def explain_placement(client: Client, server: str) -> dict[str, Any]:
     return explanation
 
 
+@pytest.mark.sqlite_only
 def test_refusal_shows_counted_reasons_and_smallest_changes(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     for host in ("node-1", "node-3"):
@@ -134,6 +136,7 @@ def test_refusal_shows_counted_reasons_and_smallest_changes(racks: Scoped) -> No
     assert now["reasons"][-1] == {"reason": "would take it now", "hosts": 1}
 
 
+@pytest.mark.sqlite_only
 def test_smallest_change_of_a_slightly_too_large_server(racks: Scoped) -> None:
     assert explain_placement(racks.alice, refused(racks, flavorRef="giant"))["smallest_changes"] == ["with 1 VCPU less"]
 
@@ -144,6 +147,7 @@ def test_placement_of_a_server_is_explained(racks: Scoped) -> None:
     assert dashboard(racks.alice).get(f"/data/servers/{UNKNOWN_ID}/why").status == 404
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("tells", "reasons"), [("reasons", [{"reason": "lack VCPUs", "hosts": None}]), ("none", [])])
 def test_explain_to_tenants_limits_reasons(build_cloud: BuildCloud, tells: str, reasons: list[dict[str, Any]]) -> None:
     cloud = build_cloud(3, ("api", "explain_to_tenants", tells))

@@ -186,6 +186,7 @@ def test_locked_member_keeps_its_affinity_group_on_the_host(cloud: Cloud) -> Non
     assert {each["instance_id"]: each["reason"] for each in over["left"]}[servers[0]] == "It is locked."
 
 
+@pytest.mark.sqlite_only
 def test_servers_that_cannot_move_are_left_with_their_reasons(cloud: Cloud) -> None:
     locked, failed, resized, free = (cloud.boot_on("node-1") for _ in range(4))
     cloud.run_action(cloud.alice, locked, "lock")
@@ -410,6 +411,7 @@ def test_domain_is_named_by_its_id_as_well(racks: Cloud) -> None:
     assert planned(racks, str(number), "rack")["hosts"] == RACKS["rack-2"]
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("scope", "domain", "message"),
     [
@@ -443,6 +445,7 @@ def test_unknown_or_ambiguous_domain_is_400(
     assert not cloud.jobs()
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     "body",
     [
@@ -457,6 +460,7 @@ def test_malformed_body_is_400(cloud: Cloud, body: object) -> None:
     assert cloud.admin.post("/os-drains", body).status == 400
 
 
+@pytest.mark.sqlite_only
 def test_unknown_drain_is_404_and_unknown_action_is_400(cloud: Cloud) -> None:
     assert cloud.admin.get(f"/os-drains/{UNKNOWN_ID}").status == 404
     assert cloud.admin.post(f"/os-drains/{UNKNOWN_ID}/action", {"cancel": {}}).status == 404
@@ -466,6 +470,7 @@ def test_unknown_drain_is_404_and_unknown_action_is_400(cloud: Cloud) -> None:
         assert cloud.admin.post(f"/os-drains/{drain['id']}/action", body).status == 400
 
 
+@pytest.mark.sqlite_only
 def test_drains_are_for_administrators_at_coveys_version(cloud: Cloud) -> None:
     drain = started(cloud, "node-1")
     path = f"/os-drains/{drain['id']}"

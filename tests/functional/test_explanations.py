@@ -5,6 +5,8 @@ import pytest
 from tests.functional.client import Answer
 from tests.functional.fleets import BuildCloud, Cloud
 
+pytestmark = pytest.mark.sqlite_only
+
 PLACEMENT = {"server_id", "hostId", "decision", "group", "refused"}
 
 

@@ -188,6 +188,7 @@ def test_granular_groups_are_served_by_one_provider_each(cloud: Cloud, ledger: C
     )
 
 
+@pytest.mark.sqlite_only
 def test_traits_of_a_child_provider_count_only_if_it_serves(cloud: Cloud, ledger: Client) -> None:
     host = provider_of(cloud, "node-1")
     card = make(ledger, "card", host)
@@ -228,6 +229,7 @@ def test_policies_of_a_group_hold_for_servers_of_child_providers(cloud: Cloud, l
     assert refusal(cloud, servers[2]) == "Of 3 hosts: 2 already hold 1 of the group, 1 lacks CUSTOM_GPU."
 
 
+@pytest.mark.sqlite_only
 def test_preview_and_headroom_count_what_child_providers_have(cloud: Cloud, ledger: Client) -> None:
     for name, cards in (("node-1", 1), ("node-2", 2)):
         stock(ledger, make(ledger, f"card-of-{name}", provider_of(cloud, name)), CUSTOM_GPU=cards)
@@ -306,6 +308,7 @@ def test_rebalance_moves_servers_of_child_providers_and_only_where_they_have_roo
     assert ledger.get(f"/resource_providers/{cards['node-1']}/usages").json["usages"] == {"CUSTOM_GPU": 2}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("specs", "message"),
     [
@@ -331,6 +334,7 @@ def test_extra_spec_that_no_rule_covers_is_an_error(cloud: Cloud, specs: dict[st
     assert message in answer.message
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("key", ["resources:CUSTOM_GPU", "resources2:VGPU", "trait:CUSTOM_A", "group_policy"])
 def test_malformed_value_is_refused_when_it_is_set(cloud: Cloud, key: str) -> None:
     flavor = cloud.admin.get("/flavors").json["flavors"][0]["id"]

@@ -56,6 +56,7 @@ def test_exported_file_has_nothing_of_nova_and_changes_nothing(fleets: Fleets) -
     assert fleets.compare(parse(text, "fleet.yaml"), prune=True).size == 0
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("file", "named"),
     [

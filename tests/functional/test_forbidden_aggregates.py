@@ -100,6 +100,7 @@ def test_two_hundred_plain_servers_avoid_licensed_hosts(build_cloud: BuildCloud)
     assert kinds(cloud) == {"plain"}
 
 
+@pytest.mark.sqlite_only
 def test_licensed_image_runs_only_on_licensed_hosts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     for _ in range(5):
@@ -107,6 +108,7 @@ def test_licensed_image_runs_only_on_licensed_hosts(build_cloud: BuildCloud) -> 
     assert kinds(cloud) == {"licensed"}
 
 
+@pytest.mark.sqlite_only
 def test_disabled_option_allows_any_image_on_any_host(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, on=False)
     cloud.boot(imageRef=LINUX)
@@ -114,6 +116,7 @@ def test_disabled_option_allows_any_image_on_any_host(build_cloud: BuildCloud) -
     assert "member_of" not in explain(cloud)["query"]
 
 
+@pytest.mark.sqlite_only
 def test_fault_counts_licensed_hosts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=2)
     cloud.boot(flavorRef="big", imageRef=LINUX)
@@ -134,6 +137,7 @@ def test_batch_fills_only_plain_hosts(build_cloud: BuildCloud) -> None:
     assert {server["status"] for server in cloud.servers()} == {"ERROR"}
 
 
+@pytest.mark.sqlite_only
 def test_request_must_require_every_trait_of_the_aggregate(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, XYZ)
     lost = cloud.boot(imageRef=WINDOWS_IMAGE)
@@ -167,6 +171,7 @@ class TestGranularGroups:
         assert str(cloud.host(server)).startswith("licensed")
         assert get_overview(cloud.store, "nova", isolate_aggregates=True).misplaced_servers == ()
 
+    @pytest.mark.sqlite_only
     def test_traits_of_granular_group_and_image_count_together(self, build_cloud: BuildCloud) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS, XYZ)
         properties = {f"trait:{XYZ}": "required"}
@@ -176,6 +181,7 @@ class TestGranularGroups:
         server = cloud.boot(imageRef=image.id, flavorRef=self.granular(cloud, "win"))
         assert str(cloud.host(server)).startswith("licensed")
 
+    @pytest.mark.sqlite_only
     def test_rebalance_keeps_a_granular_server_on_licensed_hosts(self, build_cloud: BuildCloud) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
         group, win = cloud.group("affinity"), self.granular(cloud, "win")
@@ -188,12 +194,14 @@ class TestGranularGroups:
         assert str(move["to"]).startswith("licensed"), (move, apart)
 
 
+@pytest.mark.sqlite_only
 def test_forbidden_trait_does_not_count_as_required(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     server = cloud.boot(imageRef=LINUX, flavorRef=flavor(cloud, "never", **{WINDOWS: "forbidden"}))
     assert str(cloud.host(server)).startswith("plain")
 
 
+@pytest.mark.sqlite_only
 def test_other_metadata_values_and_keys_do_not_restrict(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud)
     act(cloud, licensed_path(cloud), "set_metadata", {"metadata": {f"trait:{WINDOWS}": "forbidden", "os": "required"}})
@@ -214,6 +222,7 @@ def test_changes_of_metadata_or_hosts_apply_to_the_next_request(build_cloud: Bui
     assert str(cloud.host(cloud.boot(imageRef=LINUX))).startswith("plain")
 
 
+@pytest.mark.sqlite_only
 def test_image_of_a_boot_volume_counts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     volume = {"boot_index": 0, "source_type": "image", "destination_type": "volume", "volume_size": 10}
@@ -222,6 +231,7 @@ def test_image_of_a_boot_volume_counts(build_cloud: BuildCloud) -> None:
         assert str(cloud.host(server)).startswith("licensed" if image == WINDOWS_IMAGE else "plain")
 
 
+@pytest.mark.sqlite_only
 def test_forced_and_requested_hosts_respect_the_filter(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     server = cloud.boot_on("licensed-1", imageRef=LINUX)
@@ -231,6 +241,7 @@ def test_forced_and_requested_hosts_respect_the_filter(build_cloud: BuildCloud) 
     assert cloud.status(cloud.boot(operator, host="licensed-1", imageRef=LINUX)) == "ERROR"
 
 
+@pytest.mark.sqlite_only
 def test_forced_move_respects_the_filter(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     server = cloud.boot_on("plain-1", imageRef=LINUX)
@@ -240,6 +251,7 @@ def test_forced_move_respects_the_filter(build_cloud: BuildCloud) -> None:
     assert CLOSED in answer.message
 
 
+@pytest.mark.sqlite_only
 def test_forced_evacuation_respects_the_filter(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     server = cloud.boot_on("plain-1", imageRef=LINUX)
@@ -252,6 +264,7 @@ def test_forced_evacuation_respects_the_filter(build_cloud: BuildCloud) -> None:
     assert cloud.host(server) == "plain-2"
 
 
+@pytest.mark.sqlite_only
 def test_boot_volume_of_a_cluster_counts(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS)
     for image, kind in ((WINDOWS_IMAGE, "licensed"), (LINUX, "plain")):
@@ -269,6 +282,7 @@ def test_boot_volume_of_a_cluster_counts(build_cloud: BuildCloud) -> None:
         assert tenant.api.delete("/profiles/p").status == 204
 
 
+@pytest.mark.sqlite_only
 def test_option_lets_forced_hosts_ignore_the_filter(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, more=[("scheduler", "isolate_forced_hosts", False)])
     assert cloud.host(cloud.boot_on("licensed-1", imageRef=LINUX)) == "licensed-1"
@@ -276,6 +290,7 @@ def test_option_lets_forced_hosts_ignore_the_filter(build_cloud: BuildCloud) -> 
     assert cloud.status(cloud.boot(operator, host="licensed-1", imageRef=LINUX)) == "ERROR"
 
 
+@pytest.mark.sqlite_only
 def test_forced_host_of_other_projects_is_refused(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     path = aggregate(cloud, "reserved", ["node-1"])
@@ -284,6 +299,7 @@ def test_forced_host_of_other_projects_is_refused(build_cloud: BuildCloud) -> No
     assert "reserved for other projects" in cloud.show(server)["fault"]["message"]
 
 
+@pytest.mark.sqlite_only
 class TestMoves:
     """Each kind of move uses a plain host, and is refused without one."""
 
@@ -344,6 +360,7 @@ class TestMoves:
         self.moved(cloud, server, cloud.act(cloud.alice, server, "unshelve"), can=can)
 
 
+@pytest.mark.sqlite_only
 def test_preview_avoids_forbidden_aggregates(build_cloud: BuildCloud) -> None:
     cloud = licensed_cloud(build_cloud, WINDOWS, plain=1, vcpus=4)
     group = cloud.group("soft-anti-affinity")
@@ -360,6 +377,7 @@ def test_preview_avoids_forbidden_aggregates(build_cloud: BuildCloud) -> None:
 class TestExplanations:
     """Explanations for operators."""
 
+    @pytest.mark.sqlite_only
     def test_query_lists_the_forbidden_aggregates(self, build_cloud: BuildCloud) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
         aggregate(cloud, "more", ["plain-2"], **{XYZ: "required", WINDOWS: "required"})
@@ -391,6 +409,7 @@ class TestExplanations:
         assert found == {each["host"] for each in explanation["hosts"] if each["allowed"]}
         assert len(found) == 2
 
+    @pytest.mark.sqlite_only
     def test_server_placement_includes_the_query(self, build_cloud: BuildCloud) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
         (uuid,) = (each["uuid"] for each in cloud.admin.get("/os-aggregates").json["aggregates"])
@@ -402,6 +421,7 @@ class TestExplanations:
         assert query(LINUX) == f"{resources}&member_of=!in:{uuid}"
         assert query(WINDOWS_IMAGE) == f"{resources}&required={WINDOWS}"
 
+    @pytest.mark.sqlite_only
     def test_explanation_is_forbidden_for_tenants(self, build_cloud: BuildCloud) -> None:
         cloud = licensed_cloud(build_cloud, WINDOWS)
         assert cloud.alice.post("/os-placement-explain", {"explain": {"flavorRef": "small"}}).status == 403

@@ -169,6 +169,7 @@ def test_boots_wait_for_a_group_on_a_lost_host(cloud: Cloud) -> None:
     assert cloud.status(cloud.boot(group=group)) == "ERROR"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("who", "status"), [("alice", 403), ("bob", 404), ("admin", 202)])
 def test_operators_evacuate_groups(cloud: Cloud, who: str, status: int) -> None:
     group, _ = lost_group(cloud, "affinity", members=1)

@@ -33,6 +33,7 @@ def power_of(cloud: Cloud, server: str) -> tuple[str, int]:
     return shown["status"], shown["OS-EXT-STS:power_state"]
 
 
+@pytest.mark.sqlite_only
 def test_guest_gets_key_user_data_and_image(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud)
     cloud.add_key_pair("laptop")
@@ -47,12 +48,14 @@ def test_guest_gets_key_user_data_and_image(build_cloud: BuildCloud) -> None:
     assert (guest["image"]["id"], guest["hostname"]) == (IMAGE, "web-1")
 
 
+@pytest.mark.sqlite_only
 def test_server_without_boot_data_stores_none(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud)
     boot(cloud)
     assert cloud.rows(tables.server_boot_data) == []
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("user_data", ["not base64!", "QQ=", "A" * 65536])
 def test_invalid_user_data_returns_400(build_cloud: BuildCloud, user_data: str) -> None:
     answer = build_cloud(1).alice.post(
@@ -144,6 +147,7 @@ def test_server_deleted_while_it_migrates_is_destroyed_on_both_hosts_source_firs
     assert cloud.alice.get(f"/servers/{server}").status == 200
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("seen", "final"),
     [("shutdown", ("SHUTOFF", 4)), ("crashed", ("SHUTOFF", 6)), ("paused", ("ACTIVE", 3)), ("running", ("ACTIVE", 1))],
@@ -230,6 +234,7 @@ def test_stopped_server_that_runs_is_stopped_again(build_cloud: BuildCloud) -> N
     assert power_of(cloud, server) == ("SHUTOFF", 4)
 
 
+@pytest.mark.sqlite_only
 def test_crashed_server_can_be_started(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud)
     server = boot(cloud)
@@ -240,6 +245,7 @@ def test_crashed_server_can_be_started(build_cloud: BuildCloud) -> None:
     assert power_of(cloud, server) == ("ACTIVE", 1)
 
 
+@pytest.mark.sqlite_only
 def test_console_log_of_a_simulated_server(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(1)
     server = cloud.boot(name="web")
@@ -250,6 +256,7 @@ def test_console_log_of_a_simulated_server(build_cloud: BuildCloud) -> None:
     assert (server in output, str(cloud.host(server)) in output) == (True, False), "a tenant learns no host"
 
 
+@pytest.mark.sqlite_only
 def test_console_log_of_a_host_that_does_not_answer_returns_503(build_cloud: BuildCloud) -> None:
     cloud = with_agents(build_cloud)
     server = boot(cloud)

@@ -76,6 +76,7 @@ def metrics_of(service: Service) -> str:
     return service.as_(None).below("").get("/metrics").text
 
 
+@pytest.mark.sqlite_only
 def test_unknown_methods_paths_and_versions_make_no_metrics(service: Service) -> None:
     caller = service.as_("admin")
     for number in range(20):
@@ -87,6 +88,7 @@ def test_unknown_methods_paths_and_versions_make_no_metrics(service: Service) ->
     assert page.count("covey_http_requests_total{") <= 5
 
 
+@pytest.mark.sqlite_only
 def test_page_of_metrics_is_built_at_most_once_a_second(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     builds, text = list[int](), Metrics.text
 
@@ -101,12 +103,14 @@ def test_page_of_metrics_is_built_at_most_once_a_second(build: Build, monkeypatc
     assert len(builds) <= 1 + time.monotonic() - began
 
 
+@pytest.mark.sqlite_only
 def test_metrics_with_a_port_of_their_own_are_not_at_the_apis_port(build: Build) -> None:
     service = build(("api", "metrics_port", 9000)).as_(None).below("")
     assert service.get("/metrics").status == 404
     assert "metrics" not in service.get("/").json["covey"]
 
 
+@pytest.mark.sqlite_only
 def test_health_checks_and_metrics_need_no_request_slot(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     service, answers = build(("api", "request_slots", 1), ("api", "request_timeout_s", 3 * TIMEOUT_S)), list[int]()
     anonymous, get = service.as_(None).below(""), Flavors.get
@@ -123,6 +127,7 @@ def test_health_checks_and_metrics_need_no_request_slot(build: Build, monkeypatc
     assert answers == [200] * 3
 
 
+@pytest.mark.sqlite_only
 def test_503_has_the_time_of_the_next_attempt(build: Build) -> None:
     caller = build(("database", "connection", "postgresql://covey@127.0.0.1:1/covey?connect_timeout=2")).as_("admin")
     for prefix, path in (
@@ -159,6 +164,7 @@ def test_profile_of_another_project_is_an_unknown_marker(cloud: Cloud) -> None:
         assert [profile["name"] for profile in page] == wanted
 
 
+@pytest.mark.sqlite_only
 def test_request_ids_do_not_follow_from_the_state_of_a_generator(service: Service) -> None:
     ids = set()
     for _ in range(2):
@@ -183,12 +189,14 @@ def test_nested_repetitions_are_too_large_an_expression(module_cloud: Cloud) -> 
     assert module_cloud.alice.get("/servers", name="^[a-z]{255}$").status == 200
 
 
+@pytest.mark.sqlite_only
 def test_webhook_of_an_unknown_receiver_is_not_found_before_its_body_is_read(module_cloud: Cloud) -> None:
     stranger = module_cloud.service.as_(None).below("/clustering/v1")
     refused = stranger.ask("POST", f"/webhooks/{UNKNOWN_ID}/trigger", query_string="V=2", body="{")
     assert refused.status == 404
 
 
+@pytest.mark.sqlite_only
 def test_placement_takes_larger_bodies_than_other_apis(module_cloud: Cloud) -> None:
     consumers = [f"11111111-1111-4111-8111-{number:012}" for number in range(1_000)]
     taken = {"VCPU": 1, "MEMORY_MB": 1}

@@ -41,6 +41,7 @@ def zones(client: Client, path: str = "/os-availability-zone") -> dict[str, Any]
 class TestHypervisors:
     """Hosts as hypervisors with capacity and usage."""
 
+    @pytest.mark.sqlite_only
     def test_list_has_the_short_form(self, admin: Client) -> None:
         listed = admin.get("/os-hypervisors").json["hypervisors"]
         assert [item["hypervisor_hostname"] for item in listed] == ["node-1", "node-2", "rack.3"]
@@ -69,6 +70,7 @@ class TestHypervisors:
         assert client.get(f"/os-hypervisors/{listed[0]['id']}").json == {"hypervisor": listed[0]}
         assert listed[0]["service"] == {"id": listed[0]["id"], "host": "node-1", "disabled_reason": None}
 
+    @pytest.mark.sqlite_only
     def test_ids_are_numbers_before_2_53_and_uuids_after(self, admin: Client) -> None:
         (old, *_), (new, *_) = (admin.at(v).get("/os-hypervisors").json["hypervisors"] for v in ("2.52", "2.53"))
         assert isinstance(old["id"], int)
@@ -100,12 +102,14 @@ class TestHypervisors:
         assert (answer.status, answer.message) == (400, message)
         assert admin.at("2.88").get("/os-hypervisors/detail").json["hypervisors"][0]["uptime"] is None
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("path", ["", "/uptime"])
     def test_unknown_hypervisor_returns_404(self, admin: Client, path: str) -> None:
         for version, key in (("2.1", "99"), ("2.1", "abc"), ("2.53", UNKNOWN_ID)):
             answer = admin.at(version).get(f"/os-hypervisors/{key}{path}")
             assert (answer.status, answer.message) == (404, f"Hypervisor with ID '{key}' could not be found.")
 
+    @pytest.mark.sqlite_only
     def test_id_must_be_a_uuid_from_2_53(self, admin: Client) -> None:
         answer = admin.at("2.53").get("/os-hypervisors/1")
         assert (answer.status, answer.message) == (400, "Invalid uuid 1")
@@ -129,6 +133,7 @@ class TestHypervisors:
             missing = client.get(path, hypervisor_hostname_pattern="z")
             assert (missing.status, missing.message) == (404, "No hypervisor matching 'z' could be found.")
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("paging", [{"limit": "1"}, {"marker": UNKNOWN_ID}])
     def test_paging_name_matches_returns_400(self, admin: Client, paging: dict[str, str]) -> None:
         answer = admin.at("2.53").get("/os-hypervisors", hypervisor_hostname_pattern="node", **paging)
@@ -158,6 +163,7 @@ class TestHypervisors:
             query = link["href"].removeprefix(f"{HOST}{path}?")
         assert seen == [["node-1", "node-2"], ["rack.3"]]
 
+    @pytest.mark.sqlite_only
     def test_paging_is_ignored_before_2_33(self, admin: Client) -> None:
         answer = admin.at("2.32").get("/os-hypervisors", limit="1")
         assert len(hypervisors(answer)) == 3
@@ -181,6 +187,7 @@ def test_max_limit_caps_the_page_size(build: Build) -> None:
 class TestServices:
     """Hosts as services that can be disabled."""
 
+    @pytest.mark.sqlite_only
     def test_service_shape_follows_the_microversion(self, admin: Client) -> None:
         first = {"id", "binary", "host", "zone", "status", "state", "updated_at", "disabled_reason"}
         old = service(admin.at("2.10"), "node-1")
@@ -231,6 +238,7 @@ class TestServices:
         changed = put(client, service(client, "node-1")["id"], status="disabled", forced_down=True).json["service"]
         assert (changed["status"], changed["forced_down"]) == ("disabled", True)
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
         ("body", "message"),
         [
@@ -256,6 +264,7 @@ class TestServices:
         answer = put(client, service(client, "node-1")["id"], **body)
         assert (answer.status, answer.message) == (400, message)
 
+    @pytest.mark.sqlite_only
     def test_unknown_service_returns_404(self, admin: Client) -> None:
         client = admin.at("2.53")
         changed, deleted = put(client, UNKNOWN_ID, status="enabled"), client.delete(f"/os-services/{UNKNOWN_ID}")
@@ -264,6 +273,7 @@ class TestServices:
         old = admin.delete("/os-services/99")
         assert (old.status, old.message) == (404, "Service 99 not found.")
 
+    @pytest.mark.sqlite_only
     def test_service_id_follows_the_microversion(self, admin: Client) -> None:
         client = admin.at("2.53")
         for answer in (put(client, "1", status="enabled"), client.delete("/os-services/1")):
@@ -355,12 +365,14 @@ class TestZones:
         admin.post("/os-aggregates", {"aggregate": {"name": "b", "availability_zone": "empty"}})
         return admin
 
+    @pytest.mark.sqlite_only
     def test_every_role_may_list_zones_with_hosts(self, admin: Client, alice: Client) -> None:
         expected = {
             name: {"zoneName": name, "zoneState": {"available": True}, "hosts": None} for name in ("nova", "z1")
         }
         assert zones(alice) == zones(admin) == expected
 
+    @pytest.mark.sqlite_only
     def test_detailed_zone_list_includes_hosts(self, admin: Client) -> None:
         detailed = zones(admin, "/os-availability-zone/detail")
         assert {name: set(zone["hosts"]) for name, zone in detailed.items()} == {
@@ -381,12 +393,14 @@ class TestZones:
             found = zones(admin, path)
             assert {name: zone["zoneState"]["available"] for name, zone in found.items()} == {"nova": True, "z1": False}
 
+    @pytest.mark.sqlite_only
     def test_detailed_zone_list_shows_down_and_disabled_hosts(self, admin: Client) -> None:
         put(admin.at("2.11"), "force-down", host="node-2", binary="nova-compute", forced_down=True)
         put(admin, "disable", host="node-2", binary="nova-compute")
         shown = zones(admin, "/os-availability-zone/detail")["nova"]["hosts"]["node-2"]["nova-compute"]
         assert (shown["available"], shown["active"]) == (False, False)
 
+    @pytest.mark.sqlite_only
     def test_default_zone_has_the_configured_name(self, admin: Client, build: Build) -> None:
         assert "nova" in zones(admin)
         other = build(("scheduler", "default_availability_zone", "here")).as_("admin")

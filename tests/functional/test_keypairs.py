@@ -68,6 +68,7 @@ def test_public_key_is_imported_shown_and_deleted(cloud: Cloud) -> None:
     assert names(cloud.alice.get("/os-keypairs")) == []
 
 
+@pytest.mark.sqlite_only
 def test_new_ssh_pair_belongs_together_and_its_private_key_is_not_stored(cloud: Cloud) -> None:
     made = create(cloud.alice.at("2.91")).json["keypair"]
     private = serialization.load_pem_private_key(made["private_key"].encode(), None)
@@ -78,6 +79,7 @@ def test_new_ssh_pair_belongs_together_and_its_private_key_is_not_stored(cloud: 
     assert "PRIVATE" not in str(cloud.rows(tables.key_pairs))
 
 
+@pytest.mark.sqlite_only
 def test_new_x509_pair_is_a_certificate_of_the_user(cloud: Cloud) -> None:
     made = create(cloud.alice.at("2.2"), type="x509").json["keypair"]
     loaded = x509.load_pem_x509_certificate(made["public_key"].encode())
@@ -89,6 +91,7 @@ def test_new_x509_pair_is_a_certificate_of_the_user(cloud: Cloud) -> None:
     assert key.public_key() == loaded.public_key()
 
 
+@pytest.mark.sqlite_only
 def test_certificate_is_imported(cloud: Cloud, certificate: str) -> None:
     made = create(cloud.alice, type="x509", public_key=certificate).json["keypair"]
     expected = sha1_of(x509.load_pem_x509_certificate(certificate.encode()))

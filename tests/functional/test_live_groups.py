@@ -107,6 +107,7 @@ def test_examples_of_the_updates_specification(racks: Scoped) -> None:
 # Create and update
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("asked", "policies", "rules"),
     [
@@ -266,6 +267,7 @@ def test_invalid_updates_return_400(module_racks: Scoped, existing_group: str, b
     assert all_rows(module_racks.connection) == before
 
 
+@pytest.mark.sqlite_only
 def test_contradictions_are_reported_with_the_tenants_identifiers(racks: Scoped) -> None:
     mine, real = racks.zone("zone-a"), racks.domains["zone"]["zone-a"]
     pair = [f"affinity:zone:{mine}", f"soft-affinity:zone:{mine}"]
@@ -310,6 +312,7 @@ def test_unknown_group_returns_404_on_every_route(module_racks: Scoped, key: str
     assert alice.post(f"{path}/action", {"preview": {"flavor": "small"}}).status == 404
 
 
+@pytest.mark.sqlite_only
 def test_readers_cannot_change_groups(racks: Scoped) -> None:
     group, server = racks.group("anti-affinity"), racks.boot()
     reader = racks.alice.sending(X_Roles="reader")
@@ -334,6 +337,7 @@ def test_nova_clients_see_the_rules_of_the_policy_that_they_see(racks: Scoped) -
         assert shown(racks.alice.get(f"/os-server-groups/{group}"))["rules"] == {"max_server_per_host": 2}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("version", ["2.1", "2.64", "2.104", "2.999"])
 def test_older_microversions_show_the_first_policy_and_lack_new_routes(racks: Scoped, version: str) -> None:
     group = racks.group("anti-affinity:rack", "soft-affinity", max_server_per_rack=2)
@@ -364,6 +368,7 @@ def closed(build_cloud: BuildCloud, directory: Path, *rules: str) -> Scoped:
     return scoped(build_cloud(5))
 
 
+@pytest.mark.sqlite_only
 def test_scope_without_use_permission_returns_403(build_cloud: BuildCloud, tmp_path: Path) -> None:
     racks = closed(build_cloud, tmp_path, f"{USE} rack")
     group = racks.group("affinity:zone")
@@ -380,6 +385,7 @@ def test_scope_without_use_permission_returns_403(build_cloud: BuildCloud, tmp_p
     assert create(racks.admin, policies=["anti-affinity:rack"]).status == 200
 
 
+@pytest.mark.sqlite_only
 def test_identifiers_without_use_permission_return_403(build_cloud: BuildCloud, tmp_path: Path) -> None:
     racks = closed(build_cloud, tmp_path, f"{USE}_identifier row")
     row = racks.domains["row"]["row-a"]
@@ -415,6 +421,7 @@ def test_list_of_all_projects_shows_the_surrogates_of_each_groups_project(
     assert words == [f"only in zone {own}", f"only in zone {others}"]
 
 
+@pytest.mark.sqlite_only
 def test_tenants_use_their_own_identifiers_of_a_zone(racks: Scoped) -> None:
     real = racks.domains["zone"]["zone-a"]
     alices, bobs = racks.zone("zone-a", "web"), racks.zone("zone-a", "db")
@@ -439,6 +446,7 @@ def test_tenants_use_their_own_identifiers_of_a_zone(racks: Scoped) -> None:
     assert mine_only["policies"] == [f"affinity:zone:{alices}"]
 
 
+@pytest.mark.sqlite_only
 def test_real_identifiers_require_a_scope_without_obfuscation(racks: Scoped) -> None:
     real = racks.domains["row"]["row-b"]
     made = shown(create(racks.alice, policies=[f"anti-affinity:row:{real}"]))
@@ -447,6 +455,7 @@ def test_real_identifiers_require_a_scope_without_obfuscation(racks: Scoped) -> 
     assert create(racks.alice, policies=[f"affinity:row:{zone}"]).status == 400, "a domain of another scope"
 
 
+@pytest.mark.sqlite_only
 def test_tenant_sees_an_operators_update_obfuscated(racks: Scoped) -> None:
     group = racks.group("affinity")
     real = racks.domains["zone"]["zone-b"]
@@ -832,6 +841,7 @@ def test_group_changes_are_published(build_cloud: BuildCloud) -> None:
         assert each["policies"] == ["anti-affinity", f"anti-affinity:zone:{racks.domains['zone']['zone-b']}"]
 
 
+@pytest.mark.sqlite_only
 def test_administrator_may_post_real_identifiers_and_surrogates_of_its_project(racks: Scoped) -> None:
     real = racks.domains["zone"]["zone-a"]
     for given in (real, racks.zone("zone-a", "operators"), racks.zone("zone-a", "operators").upper()):
@@ -842,6 +852,7 @@ def test_administrator_may_post_real_identifiers_and_surrogates_of_its_project(r
     assert racks.admin.post("/os-server-groups", body).status == 400
 
 
+@pytest.mark.sqlite_only
 def test_tenant_may_post_surrogates_in_any_letter_case(racks: Scoped) -> None:
     surrogate = racks.zone("zone-a")
     group = racks.group(f"affinity:zone:{surrogate.upper()}")

@@ -264,6 +264,7 @@ def test_member_that_is_about_to_claim_stays_although_an_older_list_lacks_it(nov
     violation(nova.claim(booting, "cn1"))
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -279,6 +280,7 @@ def test_malformed_ranking_request_is_400(nova: Nova, change: dict[str, object],
     assert text in answer.text
 
 
+@pytest.mark.sqlite_only
 def test_tenant_gets_no_ranking(nova: Nova) -> None:
     tenant = nova.placement.sending(X_Roles="member")
     assert tenant.post("/host_rankings", {}).status == 403

@@ -218,6 +218,7 @@ def test_named_destination_is_subject_to_the_policy(cloud: Cloud, action: str) -
     assert cloud.host(server) == "node-3"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("action", "version"), [("os-migrateLive", "2.67"), ("evacuate", "2.67")])
 @pytest.mark.parametrize("policy", ["anti-affinity", "affinity"])
 def test_forced_move_bypasses_the_policy(cloud: Cloud, action: str, version: str, policy: str) -> None:
@@ -396,6 +397,7 @@ def test_members_in_no_domain_stop_affinity_until_they_move(build_cloud: BuildCl
     assert len(found) == 1
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("version", "status"), [("2.29", 202), ("2.30", 400)])
 def test_live_migration_to_a_named_host_before_force_ignores_policies(cloud: Cloud, version: str, status: int) -> None:
     group = cloud.group("anti-affinity")
@@ -404,6 +406,7 @@ def test_live_migration_to_a_named_host_before_force_ignores_policies(cloud: Clo
     assert cloud.act(cloud.admin.at(version), server, "os-migrateLive", body).status == status
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("version", "status"), [("2.28", 200), ("2.29", 400)])
 def test_evacuation_to_a_named_host_before_force_ignores_policies(cloud: Cloud, version: str, status: int) -> None:
     group = cloud.group("anti-affinity")

@@ -101,6 +101,7 @@ def test_instances_of_nova_go_to_its_computes_only(nova: NovaService, cloud: Clo
     assert cloud.hosts(own) == ["node-1", "node-1"], "Covey has no second host for its own servers"
 
 
+@pytest.mark.sqlite_only
 def test_host_that_nova_refuses_is_not_tried_again(nova: NovaService, cloud: Cloud) -> None:
     servers = [nova.boot("cn1", GROUP) for _ in range(2)]
     set_policies(nova, "anti-affinity")
@@ -114,6 +115,7 @@ def test_host_that_nova_refuses_is_not_tried_again(nova: NovaService, cloud: Clo
     assert len({nova.instances[server].host for server in servers}) == 2
 
 
+@pytest.mark.sqlite_only
 def test_rebalance_that_nova_refuses_fails_with_its_words(nova: NovaService, cloud: Cloud) -> None:
     servers = [nova.boot("cn1", GROUP) for _ in range(2)]
     set_policies(nova, "anti-affinity")
@@ -128,6 +130,7 @@ def test_rebalance_that_nova_refuses_fails_with_its_words(nova: NovaService, clo
     assert tenant["failed_moves"] == [], "Nova's words may name hosts"
 
 
+@pytest.mark.sqlite_only
 def test_rebalance_waits_for_a_nova_that_does_not_answer(nova: NovaService, cloud: Cloud) -> None:
     servers = [nova.boot("cn1", GROUP) for _ in range(2)]
     set_policies(nova, "anti-affinity")
@@ -223,6 +226,7 @@ def _let_cold_moves_hang(nova: NovaService, cloud: Cloud) -> None:
     cloud.settle()
 
 
+@pytest.mark.sqlite_only
 def test_overdue_cold_move_of_a_rebalance_is_followed_and_confirmed(nova: NovaService, cloud: Cloud) -> None:
     servers = [nova.boot("cn1", GROUP, status="SHUTOFF") for _ in range(2)]
     set_policies(nova, "anti-affinity")
@@ -238,6 +242,7 @@ def test_overdue_cold_move_of_a_rebalance_is_followed_and_confirmed(nova: NovaSe
     assert [each.status for each in nova.migrations] == ["confirmed"]
 
 
+@pytest.mark.sqlite_only
 def test_overdue_cold_move_of_a_drain_is_followed_and_confirmed(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn5", status="SHUTOFF")
     nova.sync()
@@ -262,6 +267,7 @@ def _run_without_failures(cloud: Cloud) -> None:
 
 
 # Nova looks at the state of the instance first, and then at its migration.
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("status", [409, 400])
 def test_move_that_its_owner_confirms_first_is_done(nova: NovaService, cloud: Cloud, status: int) -> None:
     for _ in range(2):
@@ -275,6 +281,7 @@ def test_move_that_its_owner_confirms_first_is_done(nova: NovaService, cloud: Cl
     assert [name for name, _ in actions(nova)] == ["migrate", "confirmResize"]
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("status", [409, 400])
 def test_move_of_a_drain_that_its_owner_confirms_first_is_done(nova: NovaService, cloud: Cloud, status: int) -> None:
     nova.boot("cn5", status="SHUTOFF")
@@ -291,6 +298,7 @@ def may_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_NOVA__COLD_MIGRATE_RUNNING", "true")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.usefixtures("may_stop")
 @pytest.mark.parametrize("live", ["refused", "error"])
 def test_instance_of_a_rebalance_moves_cold_to_the_same_host(nova: NovaService, cloud: Cloud, live: str) -> None:
@@ -308,6 +316,7 @@ def test_instance_of_a_rebalance_moves_cold_to_the_same_host(nova: NovaService, 
     assert {nova.instances[server].status for server in servers} == {"ACTIVE"}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.usefixtures("may_stop")
 @pytest.mark.parametrize("live", ["refused", "error"])
 def test_instance_of_a_drain_moves_cold(nova: NovaService, cloud: Cloud, live: str) -> None:
@@ -320,6 +329,7 @@ def test_instance_of_a_drain_moves_cold(nova: NovaService, cloud: Cloud, live: s
     assert (nova.instances[server].host != "cn5", nova.instances[server].status) == (True, "ACTIVE")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.usefixtures("may_stop")
 @pytest.mark.parametrize("live", ["refused", "error"])
 def test_cold_migration_that_fails_is_the_only_one_to_its_host(nova: NovaService, cloud: Cloud, live: str) -> None:
@@ -332,6 +342,7 @@ def test_cold_migration_that_fails_is_the_only_one_to_its_host(nova: NovaService
     assert len({host for _, host in actions(nova)}) == 5
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.usefixtures("may_stop")
 @pytest.mark.parametrize("live", ["refused", "error"])
 def test_paused_instance_is_not_moved_cold(nova: NovaService, cloud: Cloud, live: str) -> None:
@@ -342,6 +353,7 @@ def test_paused_instance_is_not_moved_cold(nova: NovaService, cloud: Cloud, live
     assert {name for name, _ in actions(nova)} == {"os-migrateLive"}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.usefixtures("may_stop")
 def test_live_migration_that_fails_on_the_guest_is_not_repeated_cold(nova: NovaService, cloud: Cloud) -> None:
     nova.boot("cn5")
@@ -351,6 +363,7 @@ def test_live_migration_that_fails_on_the_guest_is_not_repeated_cold(nova: NovaS
     assert {name for name, _ in actions(nova)} == {"os-migrateLive"}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("live", ["refused", "error"])
 def test_running_instance_is_not_stopped_by_default(nova: NovaService, cloud: Cloud, live: str) -> None:
     nova.boot("cn5")
@@ -379,6 +392,7 @@ def test_rack_is_drained_and_its_services_are_disabled(nova: NovaService, cloud:
     assert nova.disabled == {"cn6": "a broken fan"}
 
 
+@pytest.mark.sqlite_only
 def test_drain_goes_on_while_hosts_are_left_that_nova_has_not_refused(nova: NovaService, cloud: Cloud) -> None:
     servers = [nova.boot("cn1") for _ in range(8)]
     nova.filtered = {"cn3", "cn4", "cn5", "cn6"}
@@ -390,6 +404,7 @@ def test_drain_goes_on_while_hosts_are_left_that_nova_has_not_refused(nova: Nova
     assert len(refused) <= len(nova.filtered) + 3, "four moves begin at once"
 
 
+@pytest.mark.sqlite_only
 def test_host_that_refused_one_instance_is_tried_last_for_others(nova: NovaService, cloud: Cloud) -> None:
     nova.disabled |= dict.fromkeys(("cn3", "cn4", "cn5", "cn6"), "a broken fan")
     refused = max(nova.boot("cn1") for _ in range(6))  # the first of the plan
@@ -403,6 +418,7 @@ def test_host_that_refused_one_instance_is_tried_last_for_others(nova: NovaServi
     assert {host for server, host in nova.hosts().items() if server != refused} == {"cn2"}
 
 
+@pytest.mark.sqlite_only
 def test_instance_that_all_hosts_refuse_is_tried_once_on_each(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn1")
     nova.filtered = {*RACKS}
@@ -412,6 +428,7 @@ def test_instance_that_all_hosts_refuse_is_tried_once_on_each(nova: NovaService,
     assert sorted(host for _, host in actions(nova)) == sorted({*RACKS} - {"cn1"})
 
 
+@pytest.mark.sqlite_only
 def test_instance_that_nova_does_not_migrate_is_tried_twice(nova: NovaService, cloud: Cloud) -> None:
     nova.boot("cn1")
     nova.live = "refused"
@@ -422,6 +439,7 @@ def test_instance_that_nova_does_not_migrate_is_tried_twice(nova: NovaService, c
     assert len(actions(nova)) == 2
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("status", [500, 504])
 def test_instance_that_nova_fails_to_move_does_not_stop_the_drain(nova: NovaService, cloud: Cloud, status: int) -> None:
     servers = [nova.boot("cn1") for _ in range(6)]
@@ -444,6 +462,7 @@ def test_instance_that_nova_fails_to_move_does_not_stop_the_drain(nova: NovaServ
         assert len([path for _, path, _ in nova.requests if stuck in path]) == 2
 
 
+@pytest.mark.sqlite_only
 def test_instance_without_another_host_is_left_with_the_reason_of_its_failed_move(
     nova: NovaService, cloud: Cloud
 ) -> None:
@@ -456,6 +475,7 @@ def test_instance_without_another_host_is_left_with_the_reason_of_its_failed_mov
     assert "Its last move failed: Compute answered 500" in left["reason"]
 
 
+@pytest.mark.sqlite_only
 def test_move_that_began_although_nova_failed_is_followed(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn1")
     nova.faulty, nova.faults_after = {server: 500}, True
@@ -464,6 +484,7 @@ def test_move_that_began_although_nova_failed_is_followed(nova: NovaService, clo
     assert (over["status"], len(over["moves"]), len(nova.migrations)) == ("done", 1, 1)
 
 
+@pytest.mark.sqlite_only
 def test_move_of_a_rebalance_for_which_nova_fails_is_a_failed_one(nova: NovaService, cloud: Cloud) -> None:
     nova.boot("cn1", GROUP), nova.boot("cn1", GROUP)
     set_policies(nova, "anti-affinity")
@@ -475,6 +496,7 @@ def test_move_of_a_rebalance_for_which_nova_fails_is_a_failed_one(nova: NovaServ
     assert (over["status"], len(set(nova.hosts().values()))) in {("done", 2), ("failed", 1)}
 
 
+@pytest.mark.sqlite_only
 def test_drain_leaves_what_cannot_go_with_the_reason(nova: NovaService, cloud: Cloud) -> None:
     locked, failed = nova.boot("cn5", locked=True), nova.boot("cn5", status="ERROR")
     member = [nova.boot(host, GROUP) for host in ("cn1", "cn3", "cn5")][2]
@@ -546,6 +568,7 @@ def test_undo_enables_services_of_a_drain_that_disabled_only_some(nova: NovaServ
     assert nova.disabled == {}
 
 
+@pytest.mark.sqlite_only
 def test_drain_waits_until_nova_disables_its_services(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn5")
     nova.sync()
@@ -561,6 +584,7 @@ def test_drain_waits_until_nova_disables_its_services(nova: NovaService, cloud: 
     assert nova.instances[server].host != "cn5"
 
 
+@pytest.mark.sqlite_only
 def test_drain_without_credentials_has_that_reason(
     nova: NovaService, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -572,6 +596,7 @@ def test_drain_without_credentials_has_that_reason(
     assert "Covey has no credentials for Nova" in drains.shown(cloud, drain)["reason"]
 
 
+@pytest.mark.sqlite_only
 def test_unversioned_address_is_an_error_that_waits(nova: NovaService, cloud: Cloud) -> None:
     nova.boot("cn5")
     nova.sync()
@@ -590,6 +615,7 @@ def test_unversioned_address_is_an_error_that_waits(nova: NovaService, cloud: Cl
     assert drains.finish(cloud, drain)["status"] == "done"
 
 
+@pytest.mark.sqlite_only
 def test_instance_that_became_busy_is_waited_for(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn5")
     nova.sync()
@@ -602,6 +628,7 @@ def test_instance_that_became_busy_is_waited_for(nova: NovaService, cloud: Cloud
     assert drains.finish(cloud, drain)["status"] == "done"
 
 
+@pytest.mark.sqlite_only
 def test_drain_leaves_an_instance_whose_cell_is_down(nova: NovaService, cloud: Cloud) -> None:
     servers = [nova.boot("cn5") for _ in range(3)]
     nova.sync()
@@ -619,6 +646,7 @@ def test_drain_leaves_an_instance_whose_cell_is_down(nova: NovaService, cloud: C
     assert drains.drained(cloud, "cn5")["status"] == "done"
 
 
+@pytest.mark.sqlite_only
 def test_cold_move_is_confirmed_although_its_cell_was_down(nova: NovaService, cloud: Cloud) -> None:
     server = nova.boot("cn5", status="SHUTOFF")
     nova.sync()
@@ -637,6 +665,7 @@ def test_cold_move_is_confirmed_although_its_cell_was_down(nova: NovaService, cl
     assert nova.instances[server].status == "SHUTOFF"
 
 
+@pytest.mark.sqlite_only
 def test_moving_instance_that_nova_fails_to_show_does_not_stop_the_drain(nova: NovaService, cloud: Cloud) -> None:
     for _ in range(6):
         nova.boot("cn5")
@@ -656,6 +685,7 @@ def test_moving_instance_that_nova_fails_to_show_does_not_stop_the_drain(nova: N
     assert (over["status"], over["moves_done"]) == ("done", 6)
 
 
+@pytest.mark.sqlite_only
 def test_rebalance_waits_for_an_instance_whose_cell_is_down(nova: NovaService, cloud: Cloud) -> None:
     servers = {nova.boot("cn1", GROUP) for _ in range(2)}
     set_policies(nova, "anti-affinity")

@@ -170,6 +170,7 @@ def test_operator_sets_policies_of_a_tenants_group(nova: Nova, compute: Compute)
     assert nova.cloud.alice.get(f"/os-server-groups/{group}").status == 200
 
 
+@pytest.mark.sqlite_only
 def test_tenant_cannot_choose_the_uuid_of_a_new_group(nova: Nova, compute: Compute) -> None:
     body = {"server_group": {"name": "x", "policies": ["affinity"], "id": compute.group()}}
     assert nova.cloud.bob.post("/os-server-groups", body).status == 400
@@ -188,12 +189,14 @@ def test_nova_decides_whose_group_it_is(nova: Nova) -> None:
     violation(nova.claim(two, "cn1"))
 
 
+@pytest.mark.sqlite_only
 def test_key_that_is_no_uuid_is_not_sent_to_nova(nova: Nova, compute: Compute) -> None:
     for key in ("..%2Fservers", "x", UNKNOWN_ID.replace("-", ""), "%2e%2e"):
         assert nova.cloud.alice.get(f"/os-server-groups/{key}").status == 404
     assert compute.asked == []
 
 
+@pytest.mark.sqlite_only
 def test_unreachable_nova_is_503_without_its_address(build_cloud: BuildCloud) -> None:
     port = free_port()
     cloud = build_cloud(0, ("nova", "url", f"http://127.0.0.1:{port}/v2.1"))
@@ -230,6 +233,7 @@ def test_name_and_members_of_novas_group_are_read_only(nova: Nova, compute: Comp
     assert (added.status, "belongs to Nova" in added.message) == (409, True)
 
 
+@pytest.mark.sqlite_only
 def test_address_is_that_of_the_sync(compute: Compute, build_cloud: BuildCloud) -> None:
     nova, group = nova_with_racks(build_cloud(0)), compute.group()
     path = f"/os-server-groups/{group}"
@@ -239,6 +243,7 @@ def test_address_is_that_of_the_sync(compute: Compute, build_cloud: BuildCloud) 
     assert nova.cloud.alice.put(path, POLICIES).status == 200
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("source", ["sync", "option"])
 def test_address_of_one_project_serves_all(compute: Compute, build_cloud: BuildCloud, source: str) -> None:
     address = f"{compute.url}/5f705771d3ab4f3893ed5e9f2d9ea2f5"  # as older catalogues have it

@@ -46,6 +46,7 @@ def _own_aggregate(nova: Nova) -> None:
     assert nova.cloud.admin.post("/os-aggregates", {"aggregate": {"name": "own"}}).status == 200
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.usefixtures("_own_aggregate")
 @pytest.mark.parametrize("name", ["cn1", HOST])
 def test_request_to_change_a_compute_node_of_nova_says_where(nova: Nova, name: str) -> None:
@@ -57,11 +58,13 @@ def test_request_to_change_a_compute_node_of_nova_says_where(nova: Nova, name: s
     assert ["`openstack aggregate`" in text for _, text in answers] == [False] * 4 + [True] * 2
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.usefixtures("_own_aggregate")
 def test_unknown_host_stays_404(nova: Nova) -> None:
     assert [status for status, _ in requests(nova.cloud.admin, nova, "cn77")] == [404] * 6
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.usefixtures("_own_aggregate")
 def test_who_may_not_change_hosts_learns_nothing(nova: Nova) -> None:
     known, unknown = (requests(nova.cloud.alice, nova, name) for name in ("cn1", "cn77"))

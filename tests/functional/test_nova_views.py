@@ -86,6 +86,7 @@ def test_tenants_audit_of_instances_names_no_compute_node(nova: Nova) -> None:
         assert not [secret for pair in nova.computes.items() for secret in pair if secret in answer.text]
 
 
+@pytest.mark.sqlite_only
 def test_change_of_an_instance_of_nova_says_where_to_change_it(nova: Nova) -> None:
     one, _ = crowded(nova)
     mirror(nova, a_server(one, "web-1"))
@@ -103,6 +104,7 @@ def test_change_of_an_instance_of_nova_says_where_to_change_it(nova: Nova) -> No
     assert (of_other.status, of_other.text.replace(one, str(uuid.UUID(int=1)))) == (404, of_none.text)
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     "action",
     [
@@ -130,6 +132,7 @@ def test_every_action_on_an_instance_of_nova_says_where_to_do_it(nova: Nova, act
     assert (unknown.status, "Nova" in unknown.message) == (404, False)
 
 
+@pytest.mark.sqlite_only
 def test_one_tag_of_an_instance_of_nova_says_where_to_change_it(nova: Nova) -> None:
     one, _ = crowded(nova)
     mirror(nova, a_server(one, "web-1"))
@@ -137,6 +140,7 @@ def test_one_tag_of_an_instance_of_nova_says_where_to_change_it(nova: Nova) -> N
         assert (answer.status, "`openstack server` changes it" in answer.message) == (409, True), answer.text
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("path", ["", "/metadata", "/tags", "/os-instance-actions", "/migrations"])
 def test_instance_of_nova_is_not_found_with_where_it_is(nova: Nova, path: str) -> None:
     one, _ = crowded(nova)

@@ -151,6 +151,7 @@ def test_huge_capacity_is_handled(build_cloud: BuildCloud) -> None:
     assert cloud.status(cloud.boot()) == "ACTIVE"
 
 
+@pytest.mark.sqlite_only
 def test_zero_allocation_ratio_is_rejected(cloud: Cloud) -> None:
     key = make(placement_client(cloud), "shelf")
     body = {"resource_class": "VCPU", "total": 1, "allocation_ratio": 0}
@@ -158,6 +159,7 @@ def test_zero_allocation_ratio_is_rejected(cloud: Cloud) -> None:
     assert (answer.status, "allocation_ratio" in answer.text) == (400, True)
 
 
+@pytest.mark.sqlite_only
 def test_decimal_number_is_not_an_amount(cloud: Cloud) -> None:
     key = make(placement_client(cloud), "shelf")
     stock(placement_client(cloud), key, VCPU=8)
@@ -334,6 +336,7 @@ def test_forbidden_request_gets_403_before_its_body_is_read(cloud: Cloud, method
     assert alice.ask(method, path, body=b"no JSON").status == 403
 
 
+@pytest.mark.sqlite_only
 def test_links_work_for_a_single_api(build: Build) -> None:
     alone = build(only_api="placement").as_("admin").below("").sending(OpenStack_API_Version="placement 1.39")
     made = alone.post("/resource_providers", {"name": "shelf"})
@@ -341,6 +344,7 @@ def test_links_work_for_a_single_api(build: Build) -> None:
     assert made.headers["location"].startswith("http")
 
 
+@pytest.mark.sqlite_only
 def test_deeply_nested_body_is_rejected(cloud: Cloud) -> None:
     client = placement_client(cloud).sending(Content_Type="application/json")
     assert client.ask("POST", "/resource_providers", body=b"[" * 50_000).status == 400

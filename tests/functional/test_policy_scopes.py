@@ -117,6 +117,7 @@ class TestCreate:
         assert show(admin, made["id"]) == made
         assert (made["allow_identifiers"], made["obfuscate_identifiers"]) == (means, means)
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("given", [NAMESPACE, NAMESPACE.upper(), NAMESPACE.replace("-", "")])
     def test_namespace_may_be_given(self, admin: Client, given: str) -> None:
         assert create(admin, obfuscate_namespace_uuid=given)["obfuscate_namespace_uuid"] == NAMESPACE
@@ -204,6 +205,7 @@ class TestAdministrators:
         ]
         assert listed(admin)[1] == shown
 
+    @pytest.mark.sqlite_only
     def test_as_tenant_id_shows_the_tenants_identifiers(self, admin: Client) -> None:
         flags: dict[str, Any] = {"allow_identifiers": True, "obfuscate_identifiers": True}
         scope = create(admin, **flags, obfuscate_namespace_uuid=NAMESPACE)
@@ -219,6 +221,7 @@ class TestAdministrators:
         assert domain["obfuscated_group_id"] == str(key), "what the tenant sees"
         assert show(admin, "host", as_tenant_id="web")["aggregates"] == []
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("obfuscate", [False, True])
     def test_as_tenant_id_shows_no_identifiers_that_the_scope_keeps_from_tenants(
         self,
@@ -232,6 +235,7 @@ class TestAdministrators:
         assert "obfuscated_group_id" not in domain
         assert show(alice, "hidden")["aggregates"] == []
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("query", [{"as_tenant_id": ""}, {"as_tenant_id": "x" * 256}, {"nonsense": "1"}])
     def test_invalid_query_returns_400(self, admin: Client, query: dict[str, str]) -> None:
         for path in (SCOPES, f"{SCOPES}/host"):
@@ -263,6 +267,7 @@ class TestAdministrators:
 class TestTenants:
     """What tenants see: never a namespace, a name, a uuid or a host of a domain."""
 
+    @pytest.mark.sqlite_only
     def test_domains_are_hidden_without_allow_identifiers(self, admin: Client, alice: Client) -> None:
         scope = create(admin)
         aggregate(admin, "r1", "h1", scope="rack")
@@ -289,6 +294,7 @@ class TestTenants:
             assert show(client, "rack")["aggregates"] == [{"group_id": each} for each in obfuscated]
             assert listed(client)[1]["aggregates"] == [{"group_id": each} for each in obfuscated]
 
+    @pytest.mark.sqlite_only
     def test_responses_to_tenants_contain_no_real_identifiers(self, admin: Client, alice: Client) -> None:
         scope = create(admin, allow_identifiers=True, obfuscate_identifiers=True)
         made = aggregate(admin, "secret-rack", "h1", "h2", scope="rack")
@@ -296,12 +302,14 @@ class TestTenants:
             assert not any(word in text for word in ("secret-rack", "h1", made["uuid"]))
             assert scope["obfuscate_namespace_uuid"] not in text
 
+    @pytest.mark.sqlite_only
     def test_as_tenant_id_is_forbidden_for_tenants(self, alice: Client) -> None:
         for path in (SCOPES, f"{SCOPES}/host"):
             answer = alice.get(path, as_tenant_id="web")
             assert answer.status == 403
             assert "os_compute_api:os-policy-scopes:show:as_tenant" in answer.message
 
+    @pytest.mark.sqlite_only
     def test_tenants_cannot_change_scopes(self, admin: Client, alice: Client, connected: sa.Engine) -> None:
         scope = create(admin)["id"]
         key = aggregate(admin, "r1", scope="rack")["id"]
@@ -319,6 +327,7 @@ class TestTenants:
             assert f"os_compute_api:os-policy-scopes:{rule}" in answer.message
         assert all_rows(connected) == before
 
+    @pytest.mark.sqlite_only
     def test_access_rule_can_hide_one_scope(self, admin: Client, alice: Client, tmp_path: Path) -> None:
         create(admin, "rack")
         create(admin, "switch")
@@ -331,6 +340,7 @@ class TestTenants:
         assert [scope["name"] for scope in listed(alice)] == ["host", "switch"]
         assert [scope["name"] for scope in listed(admin)] == ["host", "rack", "switch"]
 
+    @pytest.mark.sqlite_only
     def test_caller_without_role_sees_nothing(self, service: Service) -> None:
         anonymous = service.as_("eve:web", "2.1000").sending(X_Roles="stranger")
         assert [anonymous.get(path).status for path in (SCOPES, f"{SCOPES}/host")] == [403, 403]
@@ -339,6 +349,7 @@ class TestTenants:
 class TestUpdate:
     """POST and PUT /os-policy-scopes/{id}."""
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("method", ["POST", "PUT"])
     @pytest.mark.parametrize("by", ["id", "name"])
     @pytest.mark.parametrize(
@@ -441,6 +452,7 @@ class TestDelete:
         assert cloud.admin.delete(f"{SCOPES}/rack").status == 204
 
 
+@pytest.mark.sqlite_only
 def test_implicit_scope_cannot_be_changed(admin: Client, connected: sa.Engine) -> None:
     key = aggregate(admin, "r1", "h1")["id"]
     before = all_rows(connected)
@@ -498,6 +510,7 @@ class TestDomains:
         assert answer.status == 404
         assert "Aggregate" in answer.message
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize(
         "body",
         [
@@ -546,6 +559,7 @@ class TestDomains:
             assert set_metadata(admin, key, policy_scope=None).json["aggregate"]["metadata"] == {"other": "x"}
         assert members(admin, "switch") == {}
 
+    @pytest.mark.sqlite_only
     @pytest.mark.parametrize("version", ["2.1", "2.104", "2.1000"])
     def test_aggregate_metadata_shows_its_scope(self, admin: Client, version: str) -> None:
         create(admin)
@@ -568,6 +582,7 @@ class TestDomains:
         assert (answer.status, answer.message) == (400, f"Policy scope {name!r} does not exist.")
         assert all_rows(connected) == before
 
+    @pytest.mark.sqlite_only
     def test_metadata_changes_require_the_access_rules_of_scopes(self, admin: Client, tmp_path: Path) -> None:
         create(admin)
         key = aggregate(admin, "r1")["id"]
@@ -742,6 +757,7 @@ def test_host_in_two_domains_takes_no_server_of_that_scope(cloud: Cloud) -> None
             connection.execute(sa.text("ALTER TABLE kept RENAME TO aggregate_hosts"))
 
 
+@pytest.mark.sqlite_only
 def test_order_of_obfuscated_identifiers_is_random(admin: Client, alice: Client) -> None:
     """Another namespace gives the same aggregates another order."""
     orders = set()

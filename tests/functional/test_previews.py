@@ -41,6 +41,7 @@ def headroom(client: Client, group: str, **more: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sqlite_only
 def test_default_count_is_one(racks: Scoped) -> None:
     group = racks.group("anti-affinity")
     seen = preview(racks.admin, group)
@@ -53,6 +54,7 @@ def test_default_count_is_one(racks: Scoped) -> None:
     }
 
 
+@pytest.mark.sqlite_only
 def test_preview_returns_domains_of_several_servers(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack", "soft-affinity:zone")
     seen = preview(racks.admin, group, count=3)
@@ -66,6 +68,7 @@ def test_preview_returns_domains_of_several_servers(racks: Scoped) -> None:
     assert preview(racks.alice, group, count=3)["placements"] != tenants["placements"], "passing names"
 
 
+@pytest.mark.sqlite_only
 def test_preview_reports_how_many_fit(racks: Scoped) -> None:
     group = racks.group("anti-affinity:rack")
     racks.boot_on("node-5", group)
@@ -75,6 +78,7 @@ def test_preview_reports_how_many_fit(racks: Scoped) -> None:
     assert preview(racks.alice, group, count=2)["reason"] is None
 
 
+@pytest.mark.sqlite_only
 def test_preview_reports_when_nothing_fits(racks: Scoped) -> None:
     group = racks.group("affinity:row")
     seen = preview(racks.alice, group, flavor="giant", count=2)
@@ -87,6 +91,7 @@ def test_preview_reports_when_nothing_fits(racks: Scoped) -> None:
     }
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("telling", "reason"),
     [
@@ -122,6 +127,7 @@ POLICIES: list[tuple[list[str], dict[str, Any], str, int]] = [
 ]
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("policies", "rules", "flavor", "expected"), POLICIES)
 def test_headroom_equals_what_can_be_created(
     racks: Scoped, policies: list[str], rules: dict[str, Any], flavor: str, expected: int
@@ -143,6 +149,7 @@ def test_headroom_equals_what_can_be_created(
     assert racks.status(racks.boot(group=group, flavorRef=flavor)) == "ERROR"
 
 
+@pytest.mark.sqlite_only
 def test_headroom_above_the_maximum_is_a_lower_bound(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("vast", 2**30, 2**31 - 1, 2**31 - 1)])
     seen = headroom(cloud.admin, cloud.group("affinity"))
@@ -190,6 +197,7 @@ def test_tenants_see_no_more_room_than_their_quota_leaves(build_cloud: BuildClou
     assert headroom(cloud.admin, group)["count"] > 6
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("telling", ["reasons", "none"])
 def test_room_of_the_fleet_is_coarse_for_tenants_who_see_no_counts(build_cloud: BuildCloud, telling: str) -> None:
     cloud = build_cloud(7, ("api", "explain_to_tenants", telling))
@@ -206,6 +214,7 @@ def test_room_of_the_fleet_is_coarse_for_tenants_who_see_no_counts(build_cloud: 
     assert headroom(cloud.alice, group)["count"] == 2
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("telling", ["reasons", "none"])
 def test_no_preview_shows_more_than_the_headroom(build_cloud: BuildCloud, telling: str) -> None:
     cloud = build_cloud(7, ("api", "explain_to_tenants", telling))
@@ -217,6 +226,7 @@ def test_no_preview_shows_more_than_the_headroom(build_cloud: BuildCloud, tellin
     assert preview(cloud.alice, group, count=9)["reason"] == "The quota leaves 6 more servers of this flavor."
 
 
+@pytest.mark.sqlite_only
 def test_operators_see_every_reason(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2, ("api", "explain_to_tenants", "none"))
     seen = headroom(cloud.admin, cloud.group("anti-affinity"))
@@ -235,6 +245,7 @@ def test_preview_changes_nothing(racks: Scoped) -> None:
     assert racks.jobs() == []
 
 
+@pytest.mark.sqlite_only
 def test_readers_may_preview(racks: Scoped) -> None:
     group = racks.group("affinity")
     reader = racks.alice.sending(X_Roles="reader")
@@ -243,6 +254,7 @@ def test_readers_may_preview(racks: Scoped) -> None:
     assert act(racks.bob, group, "preview").status == 404
 
 
+@pytest.mark.sqlite_only
 def test_preview_considers_zones_images_and_traits(build_cloud: BuildCloud) -> None:
     cloud = build_cloud([a_host("node-1"), a_host("node-2", 8, 16384, 100, "CUSTOM_SSD"), a_host("node-3")])
     body = {"aggregate": {"name": "az", "availability_zone": "az-1"}}

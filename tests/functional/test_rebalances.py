@@ -83,6 +83,7 @@ def test_dry_run_returns_the_plan_and_changes_nothing(crowded: Crowded) -> None:
     assert cloud.admin.get(f"/os-server-groups/{group}/rebalance").status == 404
 
 
+@pytest.mark.sqlite_only
 def test_plan_hides_host_names_from_tenants(crowded: Crowded) -> None:
     cloud, group, _ = crowded
     answer = act(cloud.alice, group, rebalance={"dry_run": "true"})
@@ -285,6 +286,7 @@ def test_deleting_a_group_ends_its_rebalance(crowded: Crowded) -> None:
 # Access and invalid requests
 
 
+@pytest.mark.sqlite_only
 def test_tenants_may_plan_and_show_but_not_start(crowded: Crowded) -> None:
     cloud, group, _ = crowded
     assert act(cloud.alice, group, rebalance={}).status == 403
@@ -318,6 +320,7 @@ def test_invalid_body_is_rejected_by_field_name(module_cloud: Cloud, body: Any, 
     assert word in answer.message
 
 
+@pytest.mark.sqlite_only
 def test_unknown_group_returns_404(module_cloud: Cloud) -> None:
     actions: list[dict[str, Any]] = [{"rebalance": {"dry_run": True}}, {"rebalance": {}}, {"cancel_rebalance": {}}]
     for action in actions:
@@ -325,6 +328,7 @@ def test_unknown_group_returns_404(module_cloud: Cloud) -> None:
     assert module_cloud.admin.get(f"/os-server-groups/{UNKNOWN_ID}/rebalance").status == 404
 
 
+@pytest.mark.sqlite_only
 def test_older_microversions_return_404(module_cloud: Cloud) -> None:
     group = module_cloud.group(APART)
     old = module_cloud.admin.at("2.96")
@@ -390,6 +394,7 @@ def crowded_group(cloud: Cloud, members: int = 3) -> str:
     return group
 
 
+@pytest.mark.sqlite_only
 def test_tenant_may_not_rebalance_by_default(cloud: Cloud) -> None:
     group = crowded_group(cloud)
     assert cloud.alice.post(f"/os-server-groups/{group}/action", {"rebalance": {}}).status == 403

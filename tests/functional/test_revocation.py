@@ -77,6 +77,7 @@ def test_webhook_of_a_user_without_the_role_is_refused(webhook: Client, users: P
     assert trigger(webhook) == 403
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("text", ["users: [", None], ids=["broken", "deleted"])
 def test_unusable_users_file_admits_no_user(alice: Client, webhook: Client, users: Path, text: str | None) -> None:
     assert alice.get("/servers").status == 200

@@ -140,6 +140,7 @@ def test_only_operators_change_a_locked_server(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
+@pytest.mark.sqlite_only
 def test_lock_has_a_reason_from_2_73(cloud: Cloud) -> None:
     server = cloud.boot()
     accepted(cloud.act(cloud.alice.at("2.72"), server, "lock", {"locked_reason": "ignored"}))
@@ -248,6 +249,7 @@ def test_migration_is_reverted(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
+@pytest.mark.sqlite_only
 def test_migration_target_is_accepted_from_2_56(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     admin = cloud.admin.at("2.56")
@@ -278,6 +280,7 @@ def test_migrate_body_is_ignored_before_2_56(cloud: Cloud, body: object) -> None
     assert cloud.status(server) == "VERIFY_RESIZE"
 
 
+@pytest.mark.sqlite_only
 def test_member_may_not_move_servers(cloud: Cloud) -> None:
     server = cloud.boot()
     for action, body, rule in (
@@ -405,6 +408,7 @@ def test_evacuation_whose_host_fails_continues_on_another_one(
     assert states(cloud, server) == ACTIVE
 
 
+@pytest.mark.sqlite_only
 def test_evacuated_server_is_stopped_from_2_95(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.set_down("node-1")
@@ -501,6 +505,7 @@ def test_resize_is_reverted(cloud: Cloud) -> None:
     assert cloud.is_empty()
 
 
+@pytest.mark.sqlite_only
 def test_invalid_resize_is_rejected(cloud: Cloud) -> None:
     server = cloud.boot()
     for body, message in (
@@ -515,6 +520,7 @@ def test_invalid_resize_is_rejected(cloud: Cloud) -> None:
         assert states(cloud, server) == ACTIVE
 
 
+@pytest.mark.sqlite_only
 def test_resize_below_the_images_minimum_is_rejected(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="big")
     for ram_mb, disk_gb, message in (
@@ -567,6 +573,7 @@ def zoned(cloud: Cloud) -> Cloud:
     return cloud
 
 
+@pytest.mark.sqlite_only
 def test_server_is_unshelved_into_a_zone_from_2_77(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="nova")
     alice = zoned.alice.at("2.77")
@@ -594,6 +601,7 @@ def test_unshelve_body_is_ignored_before_2_77(zoned: Cloud, body: object) -> Non
     assert zoned.host(server) in {"node-1", "node-2"}
 
 
+@pytest.mark.sqlite_only
 def test_server_is_unshelved_onto_a_host_from_2_91(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="far")
     zoned.run_action(zoned.alice, server, "shelve")
@@ -612,6 +620,7 @@ def test_server_is_unshelved_onto_a_host_from_2_91(zoned: Cloud) -> None:
     assert zoned.show(server)["pinned_availability_zone"] is None
 
 
+@pytest.mark.sqlite_only
 def test_null_zone_unpins_a_server(zoned: Cloud) -> None:
     server = zoned.boot(availability_zone="far")
     zoned.run_action(zoned.alice, server, "shelve")

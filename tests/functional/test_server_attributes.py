@@ -24,6 +24,7 @@ def zoned(cloud: Cloud) -> Cloud:
     return cloud
 
 
+@pytest.mark.sqlite_only
 def test_access_addresses_are_shown_in_canonical_form(cloud: Cloud) -> None:
     server = cloud.boot(accessIPv4="10.0.0.1", accessIPv6="0000:0000:0000:0000:0000:babe:220.12.22.2")
     shown = cloud.show(server, cloud.alice)
@@ -159,6 +160,7 @@ def test_disk_config_is_kept_and_changed(cloud: Cloud) -> None:
     cloud.run_action(cloud.admin, cloud.boot(), "resize", {"flavorRef": "big"})
 
 
+@pytest.mark.sqlite_only
 def test_new_tag_has_a_location(cloud: Cloud) -> None:
     server = cloud.boot()
     added = cloud.alice.at("2.26").put(f"/servers/{server}/tags/two words")
@@ -168,6 +170,7 @@ def test_new_tag_has_a_location(cloud: Cloud) -> None:
     )
 
 
+@pytest.mark.sqlite_only
 def test_progress_is_shown_of_servers_that_run_or_move(cloud: Cloud) -> None:
     server = cloud.boot()
     assert cloud.show(server)["progress"] == 100

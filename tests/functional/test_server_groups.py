@@ -168,6 +168,7 @@ def test_group_shape_follows_the_microversion(
     assert (deleted.status, deleted.text) == (204, "")
 
 
+@pytest.mark.sqlite_only
 def test_explicit_limit_of_one_is_kept(cloud: Cloud) -> None:
     rule = {"max_server_per_host": 1}
     for version, asked in (
@@ -179,6 +180,7 @@ def test_explicit_limit_of_one_is_kept(cloud: Cloud) -> None:
         assert cloud.alice.at("2.64").get(f"/os-server-groups/{group['id']}").json["server_group"]["rules"] == rule
 
 
+@pytest.mark.sqlite_only
 def test_group_is_readable_in_every_microversion(cloud: Cloud) -> None:
     group = made(cloud.alice, name="g", policy={"name": "anti-affinity", "rules": {"max_server_per_host": 3}})
     soft = made(cloud.alice, name="soft", policies=["soft-affinity"])
@@ -195,6 +197,7 @@ def test_group_is_readable_in_every_microversion(cloud: Cloud) -> None:
     assert cloud.alice.at("2.1").get(soft_path).json["server_group"]["policies"] == ["soft-affinity"]
 
 
+@pytest.mark.sqlite_only
 def test_older_microversions_show_the_first_policy(cloud: Cloud) -> None:
     group = made(cloud.alice, name="g", policies=["anti-affinity", "soft-affinity"], rules={"max_server_per_host": 2})
     path = f"/os-server-groups/{group['id']}"
@@ -374,6 +377,7 @@ def test_group_of_another_project_returns_404(cloud: Cloud) -> None:
     assert cloud.alice.get(f"/os-server-groups/{group}").status == 404
 
 
+@pytest.mark.sqlite_only
 def test_reader_may_only_read(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     reader = cloud.alice.sending(X_Roles="reader")
@@ -445,6 +449,7 @@ def test_invalid_paging_returns_400(module_cloud: Cloud, query: str, message: st
     assert (answer.status, answer.message) == (400, message)
 
 
+@pytest.mark.sqlite_only
 def test_unknown_parameter_is_rejected_in_newer_microversions(module_cloud: Cloud) -> None:
     alice = module_cloud.alice
     assert alice.at("2.74").get("/os-server-groups", name="x").status == 200
@@ -510,6 +515,7 @@ def test_deleting_a_group_keeps_its_servers(cloud: Cloud) -> None:
     assert (again.status, again.message) == (400, f"Instance group {group} could not be found.")
 
 
+@pytest.mark.sqlite_only
 def test_other_methods_and_paths_return_404(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     older = cloud.alice.at("2.104")
@@ -518,6 +524,7 @@ def test_other_methods_and_paths_return_404(cloud: Cloud) -> None:
         assert (answer.status, answer.json) == (404, None)
 
 
+@pytest.mark.sqlite_only
 def test_policy_object_has_its_own_rules_and_can_be_posted_back(cloud: Cloud) -> None:
     add_scope(cloud, "rack", {"rack-a": ["node-1"]})
     mixed = {"name": "g", "policies": ["affinity:rack", "anti-affinity"], "rules": {"max_server_per_host": 3}}
@@ -535,6 +542,7 @@ def test_policy_object_has_its_own_rules_and_can_be_posted_back(cloud: Cloud) ->
         assert answer.json["server_group"]["policy"] == policy
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("form", "message"),
     [
@@ -572,6 +580,7 @@ def test_limit_with_an_even_spread(cloud: Cloud) -> None:
     )
 
 
+@pytest.mark.sqlite_only
 def test_two_actions_are_named(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     answer = cloud.alice.post(f"/os-server-groups/{group}/action", {"preview": {}, "headroom": {}})

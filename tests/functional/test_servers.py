@@ -207,6 +207,7 @@ def from_volume(**device: object) -> dict[str, Any]:
     return {"server": {"name": "s", "flavorRef": "small", "imageRef": "", "block_device_mapping_v2": devices}}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("device", [{"source_type": "image", "uuid": IMAGE}, {"source_type": "blank"}])
 def test_volume_backed_server_shows_no_image(cloud: Cloud, device: dict[str, Any]) -> None:
     answer = cloud.alice.at("2.1").post("/servers", from_volume(**device))
@@ -214,6 +215,7 @@ def test_volume_backed_server_shows_no_image(cloud: Cloud, device: dict[str, Any
     assert cloud.show(answer.json["server"]["id"])["image"] == ""
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("source", ["volume", "snapshot"])
 def test_boot_volume_of_an_unknown_image_is_rejected(cloud: Cloud, source: str) -> None:
     answer = cloud.alice.at("2.1").post("/servers", from_volume(source_type=source, uuid=UNKNOWN_ID))
@@ -223,17 +225,20 @@ def test_boot_volume_of_an_unknown_image_is_rejected(cloud: Cloud, source: str) 
     )
 
 
+@pytest.mark.sqlite_only
 def test_unknown_image_of_a_boot_volume_is_rejected(cloud: Cloud) -> None:
     answer = cloud.alice.at("2.1").post("/servers", from_volume(source_type="image", uuid=UNKNOWN_ID))
     assert refusal(answer) == "Can not find requested image"
 
 
+@pytest.mark.sqlite_only
 def test_image_and_another_boot_volume_are_rejected(cloud: Cloud) -> None:
     body = from_volume(source_type="volume", uuid=UNKNOWN_ID)
     body["server"]["imageRef"] = IMAGE
     assert "Boot sequence" in refusal(cloud.alice.at("2.1").post("/servers", body))
 
 
+@pytest.mark.sqlite_only
 def test_data_volumes_are_ignored(cloud: Cloud) -> None:
     body = from_volume(source_type="volume", uuid=UNKNOWN_ID, boot_index=-1)
     body["server"]["imageRef"] = IMAGE
@@ -260,6 +265,7 @@ def test_private_flavor_is_for_projects_on_its_access_list(cloud: Cloud) -> None
 # Hints
 
 
+@pytest.mark.sqlite_only
 def test_hints_are_read_under_either_key(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     for key in ("os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"):
@@ -271,6 +277,7 @@ def test_hints_are_read_under_either_key(cloud: Cloud) -> None:
     assert len(cloud.members(group)) == 2
 
 
+@pytest.mark.sqlite_only
 def test_group_hint_may_be_a_list_of_one(cloud: Cloud) -> None:
     group = cloud.group("affinity")
     server = cloud.boot(hints={"group": [group]})
@@ -280,6 +287,7 @@ def test_group_hint_may_be_a_list_of_one(cloud: Cloud) -> None:
     assert cloud.show(alone)["server_groups"] == []
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("value", ["my-group", "", None, 5, ["my-group"], {"id": UNKNOWN_ID}], ids=repr)
 def test_group_hint_is_a_uuid(module_cloud: Cloud, value: object) -> None:
     said = refusal(post(module_cloud.alice, {"networks": "none"}, **{"os:scheduler_hints": {"group": value}}))
@@ -356,6 +364,7 @@ def test_batch_builds_what_fits_and_nothing_below_the_minimum(build_cloud: Build
     assert fault["message"] == "No valid host was found. Of 2 hosts: 2 already hold 1 of the group."
 
 
+@pytest.mark.sqlite_only
 def test_partly_fitting_batch_explains_how_many_fit(build_cloud: BuildCloud) -> None:
     cloud = build_cloud(2)
     group = cloud.group("anti-affinity")
@@ -389,6 +398,7 @@ def test_requested_zone_is_used_and_shown(zoned: Cloud) -> None:
     assert zoned.show(free)["OS-EXT-AZ:availability_zone"] in {"nova", "far"}
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("zone", ["nova:node-2", "nova:node-2:node-2", "nova::node-2", "far:node-2", ":node-2"])
 def test_operator_forces_a_host(zoned: Cloud, zone: str) -> None:
     asked = zoned.request_server(zoned.alice, availability_zone=zone)
@@ -414,6 +424,7 @@ def test_operator_requests_a_host_by_name(cloud: Cloud) -> None:
         assert refusal(unknown) == "Compute host node-9 could not be found."
 
 
+@pytest.mark.sqlite_only
 def test_forced_and_requested_host_are_mutually_exclusive(cloud: Cloud) -> None:
     for field in ("host", "hypervisor_hostname"):
         both = cloud.request_server(cloud.admin, availability_zone="nova:node-1", **{field: "node-1"})
@@ -423,6 +434,7 @@ def test_forced_and_requested_host_are_mutually_exclusive(cloud: Cloud) -> None:
         )
 
 
+@pytest.mark.sqlite_only
 def test_unknown_forced_host_puts_the_server_into_error(cloud: Cloud) -> None:
     server = cloud.boot(cloud.admin, availability_zone="nova:node-9")
     assert cloud.status(server) == "ERROR"
@@ -432,6 +444,7 @@ def test_unknown_forced_host_puts_the_server_into_error(cloud: Cloud) -> None:
     assert cloud.use("operators") == (1, 1, 1024)
 
 
+@pytest.mark.sqlite_only
 def test_requested_host_is_filtered_and_forced_host_is_not(cloud: Cloud) -> None:
     cloud.set_host("node-2", status="disabled")
     assert cloud.status(cloud.boot(cloud.admin, host="node-2")) == "ERROR"
@@ -514,6 +527,7 @@ def test_server_shows_its_current_state(cloud: Cloud) -> None:
     }
 
 
+@pytest.mark.sqlite_only
 def test_image_properties_are_shown_from_2_98(cloud: Cloud) -> None:
     server = cloud.boot()
     assert "properties" not in cloud.show(server, cloud.alice.at("2.97"))["image"]
@@ -537,6 +551,7 @@ def test_image_properties_are_those_at_creation(cloud: Cloud) -> None:
     assert "properties" not in cloud.alice.at("2.97").get("/servers/detail").json["servers"][0]["image"]
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     ("need", "message"),
     [
@@ -556,6 +571,7 @@ def test_flavor_below_the_images_minimum_is_rejected(cloud: Cloud, need: dict[st
     assert cloud.status(cloud.boot(imageRef=image, flavorRef="diskless")) == "ACTIVE", "it has as much as the image"
 
 
+@pytest.mark.sqlite_only
 def test_operator_sees_the_host_status(cloud: Cloud) -> None:
     server = cloud.boot()
     assert cloud.show(server)["host_status"] == "UP"
@@ -563,6 +579,7 @@ def test_operator_sees_the_host_status(cloud: Cloud) -> None:
     assert cloud.show(server)["host_status"] == "DOWN"
 
 
+@pytest.mark.sqlite_only
 def test_host_id_reveals_only_which_servers_share_a_host(cloud: Cloud) -> None:
     operator = cloud.service.as_("bob:db", "2.1000").sending(X_Roles="admin")
     alices, other = [cloud.boot_on("node-1") for _ in range(2)], cloud.boot_on("node-2")
@@ -578,6 +595,7 @@ def test_host_id_reveals_only_which_servers_share_a_host(cloud: Cloud) -> None:
     assert cloud.show(refused)["hostId"] == ""
 
 
+@pytest.mark.sqlite_only
 def test_tenant_never_sees_a_host_name(cloud: Cloud) -> None:
     group = cloud.group("anti-affinity")
     servers = [cloud.boot(group=group) for _ in range(4)]
@@ -595,6 +613,7 @@ def test_tenant_never_sees_a_host_name(cloud: Cloud) -> None:
             assert "node-" not in answer.text, path
 
 
+@pytest.mark.sqlite_only
 def test_fault_is_shown_and_its_details_to_operators(cloud: Cloud) -> None:
     server = cloud.boot(flavorRef="giant")
     fault = cloud.show(server, cloud.alice)["fault"]
@@ -644,6 +663,7 @@ def test_server_of_another_project_returns_404(cloud: Cloud) -> None:
     assert (shown["name"], shown["tags"], shown["metadata"]) == ("s", ["t"], {"k": "v"})
 
 
+@pytest.mark.sqlite_only
 def test_reader_may_only_read(cloud: Cloud) -> None:
     server = cloud.boot()
     reader = cloud.alice.sending(X_Roles="reader")
