@@ -21,7 +21,7 @@ FLAGS = [
     "--disable-sync",
 ]
 TIMEOUT_MS = 30_000
-SCREENSHOTS = Path(os.environ.get("COVEY_SCREENSHOTS", "build/screenshots")).absolute()
+SCREENSHOTS = os.environ.get("COVEY_SCREENSHOTS")  # a directory; without it none is taken
 SIZES = {"wide": (1280, 860), "phone": (390, 844)}
 THEMES = ("light", "dark")
 
@@ -81,15 +81,16 @@ class Tab:
         return "\n".join(texts)
 
     def pictures(self, name: str) -> None:
-        """Save screenshots of the page in both themes, wide and on a phone."""
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        """Show the page in both themes, wide and on a phone, and save screenshots where the developer wants them."""
         before = self.page.viewport_size or {"width": SIZES["wide"][0], "height": SIZES["wide"][1]}
         for size, (width, height) in SIZES.items():
             self.page.set_viewport_size({"width": width, "height": height})
             for theme in THEMES:
                 self.page.evaluate(_THEME, theme)
-                self.page.wait_for_timeout(250)
-                self.page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{theme}.png", full_page=True)
+                if SCREENSHOTS:
+                    self.page.wait_for_timeout(250)
+                    path = Path(SCREENSHOTS).absolute() / f"{name}-{size}-{theme}.png"
+                    self.page.screenshot(path=path, full_page=True)
         self.page.evaluate(_THEME, "light")
         self.page.set_viewport_size(before)
 
