@@ -541,13 +541,14 @@ def test_host_whose_agent_hangs_is_fenced_and_evacuated_and_later_removes_its_or
 
 def test_call_in_progress_ends_with_the_contact_to_the_service(build_lab: BuildLab) -> None:
     """The server may have been started elsewhere when the call would start it."""
-    lab = build_lab()
-    (agent,) = lab.started("node-1", AGENT__SELF_FENCING_S="3", latency_s=12.0)
+    lab, spawn_s = build_lab(), 6.0
+    (agent,) = lab.started("node-1", AGENT__SELF_FENCING_S="2", latency_s=spawn_s)
     lab.boot("s", "node-1")
     agent.wait_for("call.started")
+    started = time.monotonic()
     lab.service.kill()
     agent.exit_status()
-    time.sleep(13)
+    time.sleep(max(0.0, started + spawn_s + 1 - time.monotonic()))
     assert running(lab.world) == {}
 
 

@@ -115,7 +115,8 @@ def test_concurrent_workers_execute_each_action_once(alice: Tenant) -> None:
         while not stopped.is_set():
             lease_s = rng.choice((0.0, LEASE_S))  # without a lease, all workers claim the same job
             worker.leases = Leases(worker.store, lease_s)
-            worker.run_once()
+            if not worker.run_once():
+                stopped.wait(0.01)
 
     def wait(answer: Answer) -> None:
         while alice.action(answer)["status"] not in {"SUCCEEDED", "FAILED"}:
