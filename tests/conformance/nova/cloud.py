@@ -37,15 +37,15 @@ def say(text: str, end: str = "\n") -> None:
     sys.stdout.flush()
 
 
-def eventually(holds: Callable[[], object], what: str, log: Path | None = None) -> None:
+def eventually(holds: Callable[[], object], what: str, log: Path | None = None, within_s: float = START_S) -> None:
     """Wait until the function returns something true. Raises LabFailed, with the end of the log."""
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + within_s
     while True:
         began = time.monotonic()
         if holds():
             return
         if began > deadline:
-            raise LabFailed(f"Not within {START_S:.0f} s: {what}\n{log.read_text()[-4000:] if log else ''}")
+            raise LabFailed(f"Not within {within_s:.0f} s: {what}\n{log.read_text()[-4000:] if log else ''}")
         time.sleep(max(0.5, 2 * (time.monotonic() - began)))  # to ask costs Nova more than all else here
 
 

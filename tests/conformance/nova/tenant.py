@@ -11,7 +11,7 @@ from typing import Any
 from openstack.connection import Connection
 from requests import Response
 
-from tests.conformance.nova.cloud import Lab, eventually
+from tests.conformance.nova.cloud import START_S, Lab, eventually
 
 _BUSY = {"BUILD", "RESIZE", "MIGRATING", "REBUILD", "SHELVED"}
 _VERSION = "2.90"
@@ -189,11 +189,15 @@ class Tenant:
 
     def boot(self, group: str | None = None, number: int = 1, **more: Any) -> list[str]:
         """Create servers by parallel requests and wait for them; some may be in ERROR."""
-        with ThreadPoolExecutor(number) as pool:
-            requests = [pool.submit(self.request, group, **more) for _ in range(number)]
-            made = [server for each in requests for server in each.result()]
+        made = self.request_in_parallel(group, number, **more)
         self.wait(made)
         return made
+
+    def request_in_parallel(self, group: str | None = None, number: int = 1, **more: Any) -> list[str]:
+        """Create servers by parallel requests."""
+        with ThreadPoolExecutor(number) as pool:
+            requests = [pool.submit(self.request, group, **more) for _ in range(number)]
+            return [server for each in requests for server in each.result()]
 
     def start(self, group: str | None = None, number: int = 1, **more: Any) -> list[str]:
         """Create servers, all of which become ACTIVE."""
@@ -217,14 +221,14 @@ class Tenant:
     def show(self, server: str) -> Json:
         return self.shown([server])[0]
 
-    def wait(self, servers: Sequence[str], *wanted: str) -> None:
+    def wait(self, servers: Sequence[str], *wanted: str, within_s: float = START_S) -> None:
         """Wait until servers have one of the states; without any, until Nova is done with them."""
 
         def are_done() -> bool:
             found = self.all()
             return all(_is_done(found.get(server), wanted) for server in servers)
 
-        eventually(are_done, f"{', '.join(servers)} are {' or '.join(wanted) or 'done'}")
+        eventually(are_done, f"{', '.join(servers)} are {' or '.join(wanted) or 'done'}", within_s=within_s)
 
     def act(self, server: str, action: str, body: object = None, *wanted: str) -> None:
         """Run an action and wait for its end."""
