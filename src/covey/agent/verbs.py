@@ -6,7 +6,7 @@ from typing import cast
 import structlog
 
 from covey.agent.guests import Guest
-from covey.agent.hypervisor import Hypervisor, HypervisorFault, OutcomeUnknown, StaleEpoch
+from covey.agent.hypervisor import Hypervisor, HypervisorFault, ObservedGuest, OutcomeUnknown, StaleEpoch
 from covey.agent.image_cache import ImageCache
 from covey.agent.service_api import Call
 from covey.model.agents import ARRIVED
@@ -30,6 +30,8 @@ class Verbs:
             case "spawn" if "data" in arguments:
                 self._unshelve(call, cast("dict[str, str]", arguments["data"])["address"])
             case "spawn" | "evacuate":
+                if call.verb == "evacuate" and not hypervisor.shares_disks:
+                    self._remove_older(call)
                 self._require_disk(call)
                 self.spawn(call.guest, call.epoch)
             case "destroy":
@@ -60,21 +62,33 @@ class Verbs:
             where = "the storage that hosts share. Is it mounted?" if self.hypervisor.shares_disks else "this host."
             raise HypervisorFault(f"The disk of server {server} is not on {where}")
 
+    def _remove_older(self, call: Call) -> None:
+        """Remove what an earlier operation has left here of a server: an evacuated one starts from its image."""
+        found = self._observe(call.server)
+        if "since" not in call.arguments or (found is not None and _is_since(found, call)):
+            return
+        if call.arguments.get("has_data"):  # the newest of all hosts
+            self.hypervisor.detach(call.server, call.epoch)
+        else:
+            self.hypervisor.destroy(call.server, call.epoch)
+
     def _has_arrived(self, call: Call) -> bool:
         """Whether the guest has arrived, and does not only begin to run: before, one that moves live is starting.
 
         One that does not run must be of this move, which defines it once its data is here. One that should run is
         started, since its source has ended. If it does not start it has arrived nevertheless: its data is here.
         """
-        found = next((guest for guest in self.hypervisor.observed() if guest.id == call.server), None)
+        found = self._observe(call.server)
         if found is None or found.power in {"running", "starting"}:
             return found is not None and found.power == "running"
-        since = call.arguments.get("since")
-        if since is None or found.epoch < int(cast("int", since)):
+        if not _is_since(found, call):
             return False
         if call.guest.power == "running":
             self._start_arrived(call)
         return True
+
+    def _observe(self, server: str) -> ObservedGuest | None:
+        return next((guest for guest in self.hypervisor.observed() if guest.id == server), None)
 
     def _start_arrived(self, call: Call) -> None:
         try:
@@ -108,7 +122,13 @@ class Verbs:
                 raise
 
     def _power(self, call: Call, verb: str) -> None:
-        if verb in _DEFINING and call.server not in {each.id for each in self.hypervisor.observed()}:
+        if verb in _DEFINING and self._observe(call.server) is None:
             self.start_again(replace(call.guest, power="running"), call.epoch)
         else:
             self.hypervisor.power(call.server, verb, call.epoch)
+
+
+def _is_since(guest: ObservedGuest, call: Call) -> bool:
+    """Whether the guest is of the call's operation, and not left by an earlier one."""
+    since = call.arguments.get("since")
+    return since is not None and guest.epoch >= int(cast("int", since))

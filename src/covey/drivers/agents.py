@@ -80,7 +80,10 @@ class Agents:
         return self._calls.abort(server, source, epoch)
 
     def evacuate(self, server: Server, source: str, destination: str, epoch: int) -> None:  # noqa: ARG002
-        self._calls.carry_out(Verb.EVACUATE, server, destination, epoch)
+        arguments: dict[str, object] = {"since": epoch}
+        if server.placement.data_host == destination:
+            arguments["has_data"] = True
+        self._calls.carry_out(Verb.EVACUATE, server, destination, epoch, arguments)
 
     def power(self, server: Server, host: str, verb: str, epoch: int) -> None:
         self._calls.carry_out(Verb.POWER, server, host, epoch, {"verb": verb})

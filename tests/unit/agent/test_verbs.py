@@ -48,6 +48,29 @@ def test_server_that_has_data_starts_on_no_new_disk(
     assert [guest.power for guest in host.observed()] == ["running"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "guest_epoch", "boots"),
+    [
+        pytest.param({"since": 100}, None, 1, id="the disk of a move that failed"),
+        pytest.param({"since": 100}, 99, 1, id="the guest of an earlier operation"),
+        pytest.param({"since": 100}, 100, 8, id="the guest of this evacuation, which is repeated"),
+        pytest.param({"since": 100, "has_data": True}, None, 8, id="the newest data, which only this host has"),
+    ],
+)
+def test_evacuated_server_starts_from_no_disk_that_an_earlier_operation_has_left(
+    tmp_path: Path, arguments: dict[str, object], guest_epoch: int | None, boots: int
+) -> None:
+    host = Simulated("a", World(), shares_disks=False)
+    call = replace(a_call(verb="evacuate", epoch=101), arguments=arguments)
+    if guest_epoch is not None:
+        host.spawn(replace(call.guest, power="shutdown"), None, guest_epoch)
+    with host.world.transaction() as connection:
+        connection.execute("INSERT OR REPLACE INTO disks (host, server, boots) VALUES ('a', 's1', 7)")
+    verbs_of(host, tmp_path).carry_out(call)
+    assert [tuple(row) for row in host.world.read("SELECT server, boots FROM disks")] == [("s1", boots)]
+    assert [guest.power for guest in host.observed()] == ["running"]
+
+
 @pytest.mark.parametrize("wanted", ["running", "shutdown"])
 @pytest.mark.parametrize(
     ("power", "epoch", "arrived"),
