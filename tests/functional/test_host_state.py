@@ -633,6 +633,25 @@ def test_spawn_that_a_host_began_waits_until_the_host_is_fenced(build_cloud: Bui
     assert host_of(cloud, server).host != source.host
 
 
+def test_action_that_a_host_began_ends_once_an_operator_has_forced_the_host_down(build_cloud: BuildCloud) -> None:
+    """Otherwise the task of the server would keep it from being evacuated."""
+    cloud = with_agents(build_cloud, 3)
+    server = boot(cloud)
+    source = host_of(cloud, server)
+    assert cloud.act(cloud.alice, server, "reboot", {"type": "SOFT"}).status == 202
+    cloud.step()
+    source.call()
+    Watch(cloud).pass_(70, *(agent for agent in agents(cloud, 3) if agent.host != source.host))
+    cloud.step()
+    assert evacuate(cloud, server).status == 409
+    cloud.set_down(source.host)
+    cloud.time.advance(31)
+    cloud.step()
+    assert evacuate(cloud, server).status == 200
+    assert [verb for _, verb in work(cloud)] == ["evacuate"]
+    assert host_of(cloud, server).host != source.host
+
+
 def test_spawn_that_a_host_began_waits_for_the_fencing_also_after_a_newer_lease(build_cloud: BuildCloud) -> None:
     """The agent may have started the guest before it died, whichever epoch the call has by now."""
     cloud = with_agents(build_cloud, 3)

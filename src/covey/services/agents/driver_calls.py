@@ -230,5 +230,5 @@ def _reported(tx: Transaction, call: Call, host: str) -> CoveyError | None:
 
 
 def _has_ended(call: Call, agent: Agent) -> bool:
-    """Return whether a host that is down has not begun a call, or runs no guests any more."""
-    return call.state is CallState.WAITING or agent.runs_no_guests
+    """Return whether a host that is down has not begun a call, or runs no guests any more, as an operator may say."""
+    return call.state is CallState.WAITING or agent.may_be_evacuated
