@@ -652,6 +652,31 @@ def test_action_that_a_host_began_ends_once_an_operator_has_forced_the_host_down
     assert host_of(cloud, server).host != source.host
 
 
+def test_host_that_fails_while_a_server_is_evacuated_to_it_is_fenced(build_cloud: BuildCloud, tmp_path: Path) -> None:
+    """It may run the server by now, although no other server is there."""
+    cloud = with_agents(build_cloud, 4)
+    server = boot(cloud, 4)
+    source = host_of(cloud, server)
+    cloud.set_down(source.host)
+    assert evacuate(cloud, server).status == 200
+    cloud.step()
+    (spare,) = [agent for agent in agents(cloud, 4) if agent.calls()]
+    cloud.set_down(source.host, down=False)
+    fence_by(cloud, f"sh -c 'echo $0 > {tmp_path}/fenced'")
+    alive = [agent for agent in agents(cloud, 4) if agent.host not in {source.host, spare.host}]
+    watch = Watch(cloud, evacuates=True)
+    watch.pass_(70, *alive, source)
+    step_until(cloud, lambda: down_agent(cloud).fenced_at is not None)
+    assert (tmp_path / "fenced").read_text() == f"{spare.host}\n"
+    cloud.time.advance(31)
+    cloud.step()
+    assert host_of(cloud, server).host == source.host
+    assert (cloud.status(server), cloud.show(server)["OS-EXT-STS:task_state"]) == ("ACTIVE", None)
+    cloud.time.advance(31)
+    cloud.step()
+    assert cloud.rows(tables.work) == [], "the job ends when no server arrives any more"
+
+
 def test_spawn_that_a_host_began_waits_for_the_fencing_also_after_a_newer_lease(build_cloud: BuildCloud) -> None:
     """The agent may have started the guest before it died, whichever epoch the call has by now."""
     cloud = with_agents(build_cloud, 3)

@@ -13,6 +13,7 @@ from covey.model.servers import Server
 from covey.model.work import Job
 from covey.ports import NewUuid
 from covey.services.agents.fencing import Fencing
+from covey.services.agents.guests import location_of
 from covey.services.group_evacuations import GroupEvacuations
 from covey.services.moves import MoveRequest, Moves
 from covey.storage.store import Store
@@ -20,6 +21,7 @@ from covey.storage.store import Store
 log = structlog.get_logger()
 
 _RULE = "os_compute_api:os-evacuate"
+_MAY_RUN = {"here", "arriving", "leaving"}
 _AGAIN_S = 30.0  # for servers that could not leave yet
 _OPERATOR = Actor(UserId("covey"), None, with_implied_roles(frozenset({"admin"})), "covey")
 
@@ -45,7 +47,7 @@ class HostEvacuations:
             agent = None if host is None else tx.agents.by_host_id(host.id)
             there = [] if host is None else tx.servers.at_hosts([host.id])
             counts = tx.agents.counts()
-        servers = [server for server in there if host is not None and server.host_id == host.id]
+        servers = [server for server in there if _may_run(server, agent)]
         if agent is None or agent.state is not AgentState.DOWN or not servers:
             self._finish(job)
             return
@@ -57,7 +59,7 @@ class HostEvacuations:
             log.error("host.not_evacuated", host=agent.host_name, reason="It can't be fenced. Force it down by hand.")
             self._finish(job)
             return
-        self._evacuate(servers)
+        self._evacuate([server for server in servers if server.host_id == agent.host_id])
         raise OperationInProgress(_AGAIN_S)  # until no server is left
 
     def _fence(self, agent: Agent) -> None:
@@ -89,3 +91,8 @@ class HostEvacuations:
     def _finish(self, job: Job) -> None:
         with self.store.write() as tx:
             tx.work.complete(job)
+
+
+def _may_run(server: Server, agent: Agent | None) -> bool:
+    """Return whether an agent's host may run a server, also one that only arrives: its move waits for the fencing."""
+    return agent is not None and location_of(server, agent.host_id, agent.host_name) in _MAY_RUN
