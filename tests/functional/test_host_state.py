@@ -513,6 +513,20 @@ def test_failed_host_is_fenced_by_the_command_and_evacuated(
     assert cloud.rows(tables.work) == [], "the job ends when no server is left"
 
 
+def test_server_that_fits_nowhere_is_evacuated_less_and_less_often(build_cloud: BuildCloud) -> None:
+    """Each attempt adds to the action log, and a host that stays down may have many such servers."""
+    cloud, _, others, watch = host_down(build_cloud, evacuates=True)
+    for agent in others:
+        cloud.set_host(agent.host, status="disabled")
+    watch.pass_(110, *others)
+    attempts, began = 0, cloud.time()
+    while (cloud.time() - began).total_seconds() < 3600:
+        attempts += cloud.step()
+        (job,) = cloud.rows(tables.work)
+        cloud.time.advance((job.due_at - cloud.time()).total_seconds())
+    assert 10 < attempts < 30
+
+
 def test_each_failure_of_a_host_is_fenced_once(build_cloud: BuildCloud, tmp_path: Path) -> None:
     """A job that waits for the command may go on in another process. What the first one knows is not believed later."""
     cloud = with_agents(build_cloud, 3)

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 _RULE = "os_compute_api:os-evacuate"
 _MAY_RUN = {"here", "arriving", "leaving"}
-_AGAIN_S = 30.0  # for servers that could not leave yet
+_AGAIN_S, _MAX_AGAIN_S = 30.0, 300.0  # for servers that could not leave yet
 _OPERATOR = Actor(UserId("covey"), None, with_implied_roles(frozenset({"admin"})), "covey")
 
 
@@ -60,7 +60,7 @@ class HostEvacuations:
             self._finish(job)
             return
         self._evacuate([server for server in servers if server.host_id == agent.host_id])
-        raise OperationInProgress(_AGAIN_S)  # until no server is left
+        raise OperationInProgress(_again_s(agent))  # until no server is left
 
     def _fence(self, agent: Agent) -> None:
         """Return if there is no way to fence the host. Raises OperationInProgress until it is fenced, DriverFault."""
@@ -91,6 +91,11 @@ class HostEvacuations:
     def _finish(self, job: Job) -> None:
         with self.store.write() as tx:
             tx.work.complete(job)
+
+
+def _again_s(agent: Agent) -> float:
+    """Return when to try again: the longer the host is down, the later."""
+    return min(max(agent.heartbeat_age_s / 4, _AGAIN_S), _MAX_AGAIN_S)
 
 
 def _may_run(server: Server, agent: Agent | None) -> bool:
