@@ -18,6 +18,10 @@ class AlreadyRunning(Exception):
     """Another agent of this host runs."""
 
 
+class StateNotWritable(Exception):
+    """The agent could not keep its last contact."""
+
+
 def boot_time_s() -> float:
     """Return the seconds since the host's boot. It never jumps, and also counts while the host is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
@@ -31,7 +35,7 @@ class StateDirectory:
     _lock: int | None = field(default=None, init=False)
 
     def lock(self) -> None:
-        """Make this process the host's only agent until it ends. Raises AlreadyRunning."""
+        """Make this process the host's only agent until it ends. Raises AlreadyRunning, and StateNotWritable."""
         self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / "agent.lock"
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -47,6 +51,7 @@ class StateDirectory:
         os.pwrite(descriptor, owner, 0)  # before it is truncated, so that a full disk has the room
         os.ftruncate(descriptor, len(owner))
         self._lock = descriptor
+        self._reserve_contact()
 
     def holder(self) -> int | None:
         """Return the process id of the agent that runs, or None."""
@@ -62,15 +67,24 @@ class StateDirectory:
             os.close(descriptor)
         return None
 
-    def save_contact(self, at_s: float) -> None:
-        """Store the time of the last request that the service answered, by the clock of this boot.
+    def _reserve_contact(self) -> None:
+        """Make sure that contacts can be stored: without one, no guardian knows when the host's lease ends."""
+        file = self.path / "contact.json"
+        try:
+            if not file.exists() or file.stat().st_size < _RECORD_BYTES:
+                self._store_contact(b"")
+        except OSError as error:
+            raise StateNotWritable(f"The agent cannot write {file}: {error}.") from error
 
-        The record is overwritten in place, so a disk that is full is no loss of contact.
-        """
-        record = msgspec.json.encode({"boot": _boot_id(), "at_s": at_s}).ljust(_RECORD_BYTES)
+    def save_contact(self, at_s: float) -> None:
+        """Store the time of the last request that the service answered, by the clock of this boot."""
+        self._store_contact(msgspec.json.encode({"boot": _boot_id(), "at_s": at_s}))
+
+    def _store_contact(self, record: bytes) -> None:
+        """Overwrite the record in place, so that a disk that is full is no loss of contact."""
         descriptor = os.open(self.path / "contact.json", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.pwrite(descriptor, record, 0)
+            os.pwrite(descriptor, record.ljust(_RECORD_BYTES), 0)
         finally:
             os.close(descriptor)
 
@@ -80,8 +94,8 @@ class StateDirectory:
         return float(found["at_s"]) if found.get("boot") == _boot_id() and "at_s" in found else None
 
     def forget_contact(self) -> None:
-        """Delete the contact of an agent whose stop the service has recorded."""
-        (self.path / "contact.json").unlink(missing_ok=True)
+        """Forget the contact of an agent whose stop the service has recorded. The file stays, for the next agent."""
+        self._store_contact(b"")
 
     def save_fenced(self, servers: Collection[str]) -> None:
         """Store the guests that self-fencing has stopped: they start again if they still belong here."""

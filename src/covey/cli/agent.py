@@ -23,7 +23,7 @@ from covey.agent.self_fencing import SelfFencing
 from covey.agent.service_api import ServiceApi
 from covey.agent.simulated import Simulated, SimulatedSize
 from covey.agent.simulated_world import World
-from covey.agent.state_directory import AlreadyRunning, StateDirectory
+from covey.agent.state_directory import AlreadyRunning, StateDirectory, StateNotWritable
 from covey.agent.transport import KeystoneTransport, PlainTransport, Refused, Transport
 from covey.api.authentication.noauth import is_loopback
 from covey.cli.config_files import config_files_option
@@ -82,12 +82,12 @@ def agent(config_files: tuple[str, ...], **flags: object) -> None:
     logs.configure(conf.log.level, conf.log.format)
     try:
         run(conf)
-    except (AgentCrashed, AlreadyRunning, Refused) as error:
+    except (AgentCrashed, AlreadyRunning, Refused, StateNotWritable) as error:
         raise Invalid(str(error)) from error
 
 
 def run(conf: cfg.ConfigOpts) -> None:
-    """Run an agent until a signal ends it. Raises AlreadyRunning, Refused, Invalid."""
+    """Run an agent until a signal ends it. Raises AlreadyRunning, StateNotWritable, Refused, Invalid."""
     options = conf.agent
     host = options.host or socket.gethostname()
     transport = _transport(conf, host)

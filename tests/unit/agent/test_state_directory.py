@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.agent.state_directory import AlreadyRunning, StateDirectory
+from covey.agent.state_directory import AlreadyRunning, StateDirectory, StateNotWritable
 
 HOLD = (
     "import sys; from pathlib import Path; from covey.agent.state_directory import StateDirectory;"
@@ -42,6 +42,25 @@ def test_contact_of_another_boot_does_not_count(tmp_path: Path) -> None:
     assert state.last_contact() is None
     file.write_text("half of a")
     assert state.last_contact() is None
+
+
+def test_agent_does_not_start_if_it_could_store_no_contact(tmp_path: Path) -> None:
+    """Its registration would be a lease of the host, and no guardian would know when it ends."""
+    (tmp_path / "contact.json").symlink_to("/dev/full")
+    with pytest.raises(StateNotWritable, match=r"contact.json: .*No space left on device"):
+        StateDirectory(tmp_path).lock()
+
+
+def test_agent_that_was_stopped_leaves_room_for_the_contacts_of_the_next_one(tmp_path: Path) -> None:
+    state, file = StateDirectory(tmp_path), tmp_path / "contact.json"
+    state.lock()
+    assert state.last_contact() is None
+    state.save_contact(1.0)
+    before = file.stat()
+    state.forget_contact()
+    assert state.last_contact() is None
+    after = file.stat()
+    assert (after.st_ino, after.st_size, after.st_blocks) == (before.st_ino, before.st_size, before.st_blocks)
 
 
 def test_contact_is_kept_on_a_full_disk(tmp_path: Path) -> None:
