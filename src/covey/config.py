@@ -198,7 +198,7 @@ OPTIONS: dict[cfg.OptGroup, list[cfg.Opt]] = {
             "max_attempts",
             default=3,
             min=1,
-            help="Hosts to try before a failing build or evacuation becomes ERROR.",
+            help="Hosts to try before a failing build or evacuation becomes ERROR, or a failing unshelve ends.",
         ),
         cfg.FloatOpt(
             "rebalance_time_limit_s",

@@ -7,8 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from covey.model.errors import StaleClaim
 from covey.model.ids import ImageId
 from covey.model.images import Visibility
+from covey.services.destinations import Destinations
 from covey.storage import tables
 from tests.build import an_image
 from tests.functional.client import Answer, Client
@@ -409,6 +411,30 @@ def test_evacuation_whose_host_fails_continues_on_another_one(
 
 
 @pytest.mark.sqlite_only
+def test_evacuation_continues_later_if_the_fleet_keeps_changing(
+    build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = FailingDriver()
+    cloud = build_cloud(driver=driver)
+    server = cloud.boot_on("node-1")
+    cloud.set_down("node-1")
+    assert cloud.act(cloud.admin.at("2.94"), server, "evacuate", {}).status == 200
+    driver.hosts = {host for host in cloud.used() if host != "node-1"}
+
+    def stale(*_: object) -> None:
+        raise StaleClaim(frozenset())
+
+    with monkeypatch.context() as busy:
+        busy.setattr(Destinations, "move_claim", stale)
+        cloud.step()
+    assert states(cloud, server) == ("REBUILD", "active", "rebuilding", 1)
+    for _ in range(2):
+        cloud.time.advance(5)
+        cloud.step()
+    assert states(cloud, server) == ACTIVE
+
+
+@pytest.mark.sqlite_only
 def test_evacuated_server_is_stopped_from_2_95(cloud: Cloud) -> None:
     server = cloud.boot_on("node-1")
     cloud.set_down("node-1")
@@ -629,6 +655,34 @@ def test_null_zone_unpins_a_server(zoned: Cloud) -> None:
     invalid(zoned.act(alice, server, "unshelve"), "No valid host was found.")
     zoned.run_action(alice, server, "unshelve", {"availability_zone": None})
     assert zoned.host(server) in {"node-1", "node-2"}
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "tried"),
+    [
+        pytest.param("2.90", None, 2, id="any host"),
+        pytest.param("2.91", {"host": "node-2"}, 1, id="the named host"),
+    ],
+)
+def test_unshelve_whose_host_fails_continues_on_another_one(
+    build_cloud: BuildCloud, version: str, body: Any, tried: int
+) -> None:
+    driver = FailingDriver()
+    cloud = build_cloud(driver=driver)
+    server = cloud.boot()
+    cloud.run_action(cloud.alice, server, "shelve")
+    driver.done.clear()
+    assert cloud.act(cloud.admin.at(version), server, "unshelve", body).status == 202
+    (first,) = cloud.used()
+    driver.hosts = {first}
+    cloud.settle()
+    hosts = [host for verb, _, host in driver.done if verb == "spawn"]
+    assert (len(hosts), len(set(hosts))) == (tried, tried)
+    if tried == 1:
+        assert (states(cloud, server), cloud.used()) == (OFFLOADED, {})
+        return
+    assert (states(cloud, server), cloud.used()) == (ACTIVE, {hosts[-1]: 1})
+    assert cloud.log(server)[0] == ("unshelve", None)
 
 
 def test_failed_unshelve_releases_the_room(build_cloud: BuildCloud) -> None:

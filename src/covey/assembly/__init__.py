@@ -32,7 +32,7 @@ from covey.services.clustering.engine.executor import Executor
 from covey.services.clustering.engines import Heartbeat
 from covey.services.compute_service_drains import ComputeServiceDrains
 from covey.services.drain_steps import DrainSteps
-from covey.services.evacuation_retries import EvacuationRetries
+from covey.services.host_retries import HostRetries
 from covey.services.leases import Leases
 from covey.services.live_fleet import LiveFleet
 from covey.services.maintenance import Maintenance
@@ -164,7 +164,7 @@ def assemble(
             driver,
             parts.destinations,
             parts.notifications,
-            EvacuationRetries(store, now, parts.destinations, _requirements_of(parts.servers), scheduler.max_attempts),
+            HostRetries(store, now, parts.destinations, _requirements_of(parts.servers), scheduler.max_attempts),
         ),
         # Workers hold no slot of a request.
         rebalances=RebalanceSteps(store, now, replace(parts.planner, request_slots=RequestSlots()), movers),

@@ -14,7 +14,7 @@ from covey.model.servers import Fault, Power, Server, Task, VmState
 from covey.model.work import Job
 from covey.ports import Clock, Driver
 from covey.services.destinations import Destinations
-from covey.services.evacuation_retries import EvacuationRetries
+from covey.services.host_retries import HostRetries
 from covey.services.moves import ACTION
 from covey.services.notifications import MOVED, Event, NotificationEmitter
 from covey.services.quotas import release_quota
@@ -37,7 +37,7 @@ class ServerTasks:
     driver: Driver
     destinations: Destinations
     notifications: NotificationEmitter
-    evacuations: EvacuationRetries
+    retries: HostRetries
 
     def move(self, job: Job) -> None:
         """Move a server to the host that was claimed for it."""
@@ -45,7 +45,7 @@ class ServerTasks:
         fault: DriverFault | None = None
         if server is not None and move is not None and server.migration_host_name is not None and _may_move(server):
             fault = self._carry(server, move, server.migration_host_name, job)
-            if fault is not None and move.kind is MoveKind.EVACUATION and self.evacuations.retry(job, fault):
+            if fault is not None and move.kind is MoveKind.EVACUATION and self.retries.retry(job, fault):
                 return
         complete = partial(self._complete_move, stopped=bool(job.arguments.get("stopped")))
         self._finish_move(job, "preparing", complete if fault is None else partial(self._fail_move, fault))
@@ -98,6 +98,8 @@ class ServerTasks:
         fault: DriverFault | None = None
         if current is not None and current.task is Task.UNSHELVING and current.host_name is not None:
             fault = _fault_of(self.driver.spawn, current, current.host_name, job.epoch)
+            if fault is not None and self.retries.retry(job, fault):
+                return
         now = self.clock()
         with self.store.write() as tx:
             server, _ = self.destinations.lock(tx, ServerId(job.subject_id))

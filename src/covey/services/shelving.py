@@ -91,7 +91,7 @@ class Shelving:
         )
         destinations.bump_group(tx, server.group_id)
         tx.actions.add(server, "unshelve", request.request_id, actor, now)
-        tx.work.add(JobKind.UNSHELVE, server.id)
+        tx.work.add(JobKind.UNSHELVE, server.id, {"is_named": request.host is not None})
 
     def _reject_unknown_zone(self, tx: Transaction, zone: str | None) -> None:
         with self.moves.destinations.live.fresh(tx) as snapshot:
