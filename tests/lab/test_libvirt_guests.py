@@ -158,6 +158,8 @@ def test_disk_in_use_is_not_started_twice_and_the_failed_spawn_leaves_nothing(fl
         fleet.drivers[1].spawn(guest, fleet.image, EPOCH)
     assert fleet.where(guest.id) == {"hv1": True}
     assert disk_of(fleet, guest).exists()
+    fleet.drivers[0].destroy(guest.id, EPOCH)
+    assert not disk_of(fleet, guest).exists(), "the host whose guest it is still owns the disk"
 
 
 def test_image_that_reads_another_file_of_the_host_is_refused(fleet: Fleet, guest: Guest) -> None:

@@ -167,7 +167,7 @@ class Libvirt:
         Raises OutcomeUnknown if it cannot be removed.
         """
         files = self._disks.files(guest.id)
-        made = self._disks.make(guest, image)
+        made, owner = self._disks.make(guest, image), self._disks.owner(guest.id)
         if self._settings.shared_disks:
             self._disks.own(guest.id, self._settings.address)
         if guest.config_drive and self._settings.config_drive != "none":
@@ -179,14 +179,16 @@ class Libvirt:
         try:
             domains.start(domain, self._settings.start_timeout_s)
         except (libvirt.libvirtError, HypervisorFault):
-            self._remove_failed(domain, guest.id, with_disk=made)
+            self._remove_failed(domain, guest.id, owner, with_disk=made)
             raise
 
-    def _remove_failed(self, domain: libvirt.virDomain, server: str, *, with_disk: bool) -> None:
+    def _remove_failed(self, domain: libvirt.virDomain, server: str, owner: str | None, *, with_disk: bool) -> None:
         try:
             domains.remove(domain)
             if with_disk:
                 self._disks.remove(server)
+            elif owner is not None:
+                self._disks.own(server, owner)
         except (libvirt.libvirtError, HypervisorFault) as error:
             raise OutcomeUnknown(f"The guest {server} did not start, and cannot be removed: {error}") from error
 
