@@ -513,6 +513,34 @@ def test_failed_host_is_fenced_by_the_command_and_evacuated(
     assert cloud.rows(tables.work) == [], "the job ends when no server is left"
 
 
+def test_server_that_is_deleted_during_the_evacuation_of_its_host_delays_no_other(
+    build_cloud: BuildCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud, first, others, watch = host_down(build_cloud, evacuates=True)
+    source = host_of(cloud, first)
+    source.start(self_fencing_s=90)
+    on_source = {"availability_zone": f"nova:{source.host}"}
+    more = [cloud.request_server(cloud.admin, **on_source).json["server"]["id"] for _ in range(2)]
+    work(cloud)
+    begin = moves.Moves.begin
+
+    def begin_late(self: moves.Moves, actor: Any, server: str, *args: Any) -> None:
+        if server == min(first, *more):
+            assert cloud.admin.delete(f"/servers/{server}").status == 204
+            cloud.assembled.worker().run_once()
+        begin(self, actor, server, *args)
+
+    monkeypatch.setattr(moves.Moves, "begin", begin_late)
+    watch.pass_(200, *others)
+    cloud.step()
+    (job,) = [row for row in cloud.rows(tables.work) if row.verb == JobKind.EVACUATE_HOST]
+    assert job.error is None
+    work(cloud)
+    left = [server for server in (first, *more) if cloud.admin.get(f"/servers/{server}").status == 200]
+    assert len(left) == 2
+    assert source.host not in {host_of(cloud, server).host for server in left}
+
+
 def test_server_that_fits_nowhere_is_evacuated_less_and_less_often(build_cloud: BuildCloud) -> None:
     """Each attempt adds to the action log, and a host that stays down may have many such servers."""
     cloud, _, others, watch = host_down(build_cloud, evacuates=True)

@@ -7,7 +7,7 @@ import structlog
 from covey.model.access import Actor, with_implied_roles
 from covey.model.actions import MoveKind
 from covey.model.agents import MAX_WATCH_INTERVAL_S, Agent, AgentState
-from covey.model.errors import Busy, Conflict, Invalid, NoValidHost, OperationInProgress
+from covey.model.errors import Busy, Conflict, Invalid, NotFound, NoValidHost, OperationInProgress
 from covey.model.ids import ServerId, UserId
 from covey.model.servers import Server
 from covey.model.work import Job
@@ -76,13 +76,18 @@ class HostEvacuations:
         for group in sorted({server.group_id for server in servers if server.group_id is not None}):
             try:
                 outcomes = self.groups.evacuate(_OPERATOR, group, request_id, stopped=False)
-            except Conflict:  # its members have left
+            except (Conflict, NotFound):  # its members have left, or the group is deleted
+                continue
+            except Busy as error:
+                log.warning("group.not_evacuated", group=group, reason=error.message)
                 continue
             refused += [(server, reason) for server, reason in outcomes if reason is not None]
         for server in servers:
             if server.group_id is None and server.task is None:
                 try:
                     self.moves.begin(_OPERATOR, server.id, MoveRequest(MoveKind.EVACUATION, request_id), _RULE)
+                except NotFound:  # deleted since
+                    continue
                 except (NoValidHost, Conflict, Invalid, Busy) as error:
                     refused.append((server.id, error.message))
         for server_id, reason in refused:
