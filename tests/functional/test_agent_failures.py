@@ -323,8 +323,8 @@ class Lost(Simulated):
         super().spawn(guest, image, epoch)
         self._lose()
 
-    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
-        super().migrate(guest, address, epoch, live=live)
+    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool, fenced: bool = False) -> None:
+        super().migrate(guest, address, epoch, live=live, fenced=fenced)
         self._lose()
 
     def detach(self, server: str, epoch: int) -> None:

@@ -285,6 +285,22 @@ def test_move_to_a_host_that_was_fenced_is_aborted(build_cloud: BuildCloud) -> N
     assert (host_of(cloud, server).host, cloud.status(server)) == (source.host, "ACTIVE")
 
 
+def test_source_whose_destination_does_not_answer_learns_that_it_was_fenced(build_cloud: BuildCloud) -> None:
+    """Otherwise it would ask that host for ever whether the guest has arrived."""
+    cloud, server, source, call, others = moving(build_cloud)
+    assert source.calls() == []
+    watch = Watch(cloud)
+    watch.pass_(70, *others)
+    (again,) = source.calls()
+    assert again["arguments"] == call["arguments"]
+    watch.pass_(40, *others)
+    (again,) = source.calls()
+    assert again["arguments"]["destination"] == {**call["arguments"]["destination"], "fenced": True}
+    assert source.report(again, "failed", error="The destination does not answer.").status == 200
+    cloud.step()
+    assert (host_of(cloud, server).host, cloud.status(server)) == (source.host, "ACTIVE")
+
+
 @pytest.mark.parametrize("silent_s", [80, 110], ids=["before it counts as fenced", "after it"])
 def test_host_that_got_a_guest_by_a_move_has_not_fenced_itself(build_cloud: BuildCloud, silent_s: float) -> None:
     """The source has started the guest there. It may have done so after the host had stopped its guests."""

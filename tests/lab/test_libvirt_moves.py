@@ -155,6 +155,23 @@ def test_outcome_of_a_move_is_unknown_until_the_destination_answers(fleet: Fleet
     assert fleet.where(guest.id) == {"hv2": True}
 
 
+def test_guest_whose_destination_was_fenced_runs_on_its_host_again(fleet: Fleet, guest: Guest) -> None:
+    running(fleet, guest)
+    host, source, address = fleet.lab.hosts[1], fleet.drivers[0], fleet.lab.hosts[1].address
+    fleet.lab.hosts[0].mark_as_moving(guest.id, address)
+    source.power(guest.id, "stop_hard", EPOCH)
+    host.disconnect()
+    try:
+        with pytest.raises(Refused) as refused:
+            source.migrate(guest, address, EPOCH, live=False, fenced=True)
+        assert refused.value.kind == "HypervisorFault"
+        assert fleet.where(guest.id) == {"hv1": True}
+        source.destroy(guest.id, EPOCH)
+        source.migrate(guest, address, EPOCH, live=False, fenced=True)  # it had arrived, for it is not here
+    finally:
+        host.reconnect()
+
+
 HUGE = GuestFlavor("huge", 1, 1 << 24, 1)  # no host has 16 TiB
 
 

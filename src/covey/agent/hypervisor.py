@@ -122,10 +122,11 @@ class Hypervisor(Protocol):
     def kill(self, server: str) -> None:
         """End a guest by its process, without the hypervisor. Does nothing if it does not run."""
 
-    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
+    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool, fenced: bool = False) -> None:
         """Move the guest to the host at this address, and return when nothing of it is left here.
 
-        Does nothing if the guest is already there. An aborted migration raises HypervisorFault, and the guest stays.
+        Does nothing if the guest is already there. If the other host does not answer, its agent is asked again, unless
+        it is `fenced`, so that no guest runs there. An aborted migration raises HypervisorFault, and the guest stays.
         """
 
     def progress(self, server: str) -> Progress | None:

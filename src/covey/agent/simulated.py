@@ -143,7 +143,15 @@ class Simulated:
                 (self.host, server),
             )
 
-    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
+    def migrate(
+        self,
+        guest: Guest,
+        address: str,
+        epoch: int,
+        *,
+        live: bool,
+        fenced: bool = False,  # noqa: ARG002 -- every host of the world answers
+    ) -> None:
         migration = self._migrations[guest.id] = _Migration(guest.flavor.memory_mb * _BYTES_PER_MB)
         try:
             if migration.aborted.wait(self.latency_s):

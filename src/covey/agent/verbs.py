@@ -44,7 +44,8 @@ class Verbs:
                 self._power(call, str(arguments["verb"]))
             case "migrate":
                 destination = cast("dict[str, str]", arguments["destination"])
-                hypervisor.migrate(call.guest, destination["address"], call.epoch, live=bool(arguments.get("live")))
+                live, fenced = bool(arguments.get("live")), bool(destination.get("fenced"))
+                hypervisor.migrate(call.guest, destination["address"], call.epoch, live=live, fenced=fenced)
             case "console_log":
                 lines = arguments.get("lines")
                 return hypervisor.console_log(call.server, None if lines is None else int(cast("int", lines)))

@@ -73,6 +73,11 @@ _ARRIVED = """
         WHERE c.id IN ? AND c.state = 'done' AND a.host_id <> c.host_id
     )
 """
+_FENCED = """
+    SELECT c.id FROM agent_calls c JOIN servers s ON s.id = c.server_id
+        JOIN agents a ON a.host_id IN (s.host_id, s.second_host_id)
+    WHERE c.id IN ? AND a.host_id <> c.host_id AND a.fenced_at IS NOT NULL
+"""
 _DONE = """
     SELECT w.server_id, w.epoch, c.verb, h.name
     FROM work w JOIN agent_calls c ON c.job_id = w.id JOIN hosts h ON h.id = c.host_id
@@ -227,7 +232,7 @@ class AgentCalls:
     def take(self, limits: Mapping[HostId, int], lease_s: float) -> list[TakenCall]:
         """Return calls for the agents of hosts, leased to them: those that wait, and those whose lease has ended.
 
-        No host gets more than its limit.
+        No host gets more than its limit. A migration that is handed out again says if its destination is fenced.
         """
         left, found = dict(limits), []
         for call, host in execute(
@@ -240,7 +245,9 @@ class AgentCalls:
             return []
         until, times = self._now.sql_after(lease_s)
         rows = execute(self._connection, _TAKE.format(until), *times, found).fetchall()
-        return [_taken(*row) for row in sorted(rows)]
+        migrations = [row[0] for row in rows if row[2] == Verb.MIGRATE]
+        fenced = {row[0] for row in execute(self._connection, _FENCED, migrations).fetchall()} if migrations else set()
+        return [_taken(*row, fenced=row[0] in fenced) for row in sorted(rows)]
 
     def report(self, reports: Sequence[tuple[int, str, UserId, Report]], lease_s: float) -> list[bool | None]:
         """Store what agents report of calls, each with the host's name and the agent's user.
@@ -331,9 +338,11 @@ def _migration(server: ServerId, source: str, arguments: str, progress: str | No
     return RunningMigration(server, source, wanted.destination["name"], wanted.live, reported)
 
 
-def _taken(call: int, host: int, verb: str, epoch: int, arguments: str, guest: str) -> TakenCall:
-    documents = load(arguments, dict[str, object]), load(guest, dict[str, object])
-    return TakenCall(call, HostId(host), Verb(verb), epoch, *documents)
+def _taken(call: int, host: int, verb: str, epoch: int, arguments: str, guest: str, *, fenced: bool) -> TakenCall:
+    made = load(arguments, dict[str, Any])
+    if fenced:
+        made["destination"]["fenced"] = True
+    return TakenCall(call, HostId(host), Verb(verb), epoch, made, load(guest, dict[str, object]))
 
 
 def _call(row: Sequence[Any]) -> Call:

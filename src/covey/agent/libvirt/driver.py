@@ -135,17 +135,17 @@ class Libvirt:
     def kill(self, server: str) -> None:
         self._processes.kill(server, _KILLED_WITHIN_S)
 
-    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
+    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool, fenced: bool = False) -> None:
         try:
-            self._migrate(guest, address, epoch, live=live)
+            self._migrate(guest, address, epoch, live=live, fenced=fenced)
         except _NoSuchDomain:  # a migration that an earlier agent started ended between two checks
-            self._migrate(guest, address, epoch, live=live)
+            self._migrate(guest, address, epoch, live=live, fenced=fenced)
 
-    def _migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
+    def _migrate(self, guest: Guest, address: str, epoch: int, *, live: bool, fenced: bool) -> None:
         with self._faults():
             self._migrations.wait_for_job(guest.id)  # libvirt rejects changes of the metadata until it ends
         with self._fenced(guest.id, epoch):
-            self._migrations.migrate(guest, address, epoch, live=live)
+            self._migrations.migrate(guest, address, epoch, live=live, fenced=fenced)
 
     def progress(self, server: str) -> Progress | None:
         with self._faults():

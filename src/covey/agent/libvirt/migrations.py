@@ -63,11 +63,12 @@ class Migrations:
         self._settings = settings
         self._copying: dict[str, _CopyProgress] = {}
 
-    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool) -> None:
+    def migrate(self, guest: Guest, address: str, epoch: int, *, live: bool, fenced: bool = False) -> None:
         """Move the guest, and return when nothing of it is left here.
 
         A move that fails leaves the guest here as it was, also one that does not start there. Raises OutcomeUnknown if
-        that cannot be done: then it is repeated.
+        that cannot be done: then it is repeated. With shared disks, a `fenced` destination needs not answer: a guest
+        that is here can run here, and one that is not has arrived. With local disks, it may have the newest data.
         """
         if address == self._settings.address:
             self._resize_here(guest, epoch)
@@ -76,7 +77,13 @@ class Migrations:
             with self._peer(address) as other:
                 self._move(guest, address, other, epoch, live=live)
         except (libvirt.libvirtError, HypervisorFault) as fault:
-            self._restore(guest, address, str(fault))
+            fenced = fenced and self._settings.shared_disks
+            try:
+                self._restore(guest, address, str(fault), fenced=fenced)
+            except OutcomeUnknown:
+                if fenced and find(self._connection.get(), guest.id) is None:
+                    return  # it had arrived
+                raise
             raise
 
     def _peer(self, address: str) -> AbstractContextManager[libvirt.virConnect]:
@@ -95,7 +102,7 @@ class Migrations:
                 self._cold(here, there, guest, epoch, address, other)
         self._finish(guest, address, other)
 
-    def _restore(self, guest: Guest, address: str, reason: str) -> None:
+    def _restore(self, guest: Guest, address: str, reason: str, *, fenced: bool) -> None:
         """After a failed move, make sure that the guest is on this host only, in its previous state.
 
         Raises OutcomeUnknown, and HypervisorFault if the guest does not start here either. A guest that is still here
@@ -104,7 +111,7 @@ class Migrations:
         """
         here = find(self._connection.get(), guest.id)
         runs_here = here is not None and power_of(here) == "running"
-        may_run_there = here is None or (not runs_here and _is_marked(here, address))
+        may_run_there = here is None or (not fenced and not runs_here and _is_marked(here, address))
         try:
             with self._peer(address) as other:
                 self._remove_there(guest, other, keep=here is None, may_run=not runs_here)
