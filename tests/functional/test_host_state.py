@@ -557,6 +557,7 @@ def test_server_that_is_deleted_during_the_evacuation_of_its_host_delays_no_othe
     assert source.host not in {host_of(cloud, server).host for server in left}
 
 
+@pytest.mark.sqlite_only
 def test_server_that_fits_nowhere_is_evacuated_less_and_less_often(build_cloud: BuildCloud) -> None:
     """Each attempt adds to the action log, and a host that stays down may have many such servers."""
     cloud, _, others, watch = host_down(build_cloud, evacuates=True)
