@@ -38,6 +38,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Covey]:
+    """A service that closes no connection during these tests."""
+    directory = tmp_path_factory.mktemp("patient")
+    variables = VARIABLES | {"OS_API__CONNECTION_TIMEOUT_S": "600"}
+    with running_covey(
+        directory, "serve", "--database", f"sqlite:///{directory / 'covey.sqlite'}", variables=variables
+    ) as running:
+        yield running
+
+
 def send_half(served: Covey, path: str, token: str = "", length: int = 9) -> socket.socket:
     """Send one byte of a body."""
     connection = socket.create_connection(("127.0.0.1", served.port), TIMEOUT_S)
@@ -89,27 +100,27 @@ def test_incomplete_bodies_delay_no_other_request_and_end(served: Covey) -> None
     assert set(statuses) <= {0, 400, 503}, "the others end with their connections"
 
 
-def test_incomplete_bodies_of_two_projects_leave_others_and_agents_their_share(served: Covey) -> None:
+def test_incomplete_bodies_of_two_projects_leave_others_and_agents_their_share(patient: Covey) -> None:
     service = {"X-Auth-Token": "agent:service", "X-Roles": "service"}
     with ExitStack() as stack:
         for token in ("mallory:m1", "mallory:m2"):
             for _ in range(THREADS):
-                stack.enter_context(send_half(served, SERVERS, token))
-        wait_until(lambda: post(served, "mallory:m1") == post(served, "mallory:m2") == 503, "both have what they get")
-        statuses = [post(served, "honest:web") for _ in range(20)]
+                stack.enter_context(send_half(patient, SERVERS, token))
+        wait_until(lambda: post(patient, "mallory:m1") == post(patient, "mallory:m2") == 503, "both have what they get")
+        statuses = [post(patient, "honest:web") for _ in range(20)]
         beat = requests.put(
-            f"{served.url}/agent/v1/hosts/h/heartbeat", json={"state": "up"}, headers=service, timeout=SHORT_S
+            f"{patient.url}/agent/v1/hosts/h/heartbeat", json={"state": "up"}, headers=service, timeout=SHORT_S
         )
     assert statuses == [400] * 20, "the bodies are read, and found invalid"
     assert beat.status_code == 404, "the body is read, and the host unknown"
 
 
-def test_client_that_hangs_up_frees_what_it_held(served: Covey) -> None:
+def test_client_that_hangs_up_frees_what_it_held(patient: Covey) -> None:
     with ExitStack() as stack:
         for _ in range(THREADS // 8):
-            stack.enter_context(send_half(served, SERVERS, "alice:web"))
-        wait_until(lambda: post(served, "alice:web") == 503, "the project has no thread left for a body")
-    wait_until(lambda: post(served, "alice:web") == 400, "it has threads again")
+            stack.enter_context(send_half(patient, SERVERS, "alice:web"))
+        wait_until(lambda: post(patient, "alice:web") == 503, "the project has no thread left for a body")
+    wait_until(lambda: post(patient, "alice:web") == 400, "it has threads again")
 
 
 def post(served: Covey, token: str) -> int:

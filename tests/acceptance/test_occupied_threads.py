@@ -126,12 +126,18 @@ def test_incomplete_bodies_and_wrong_passwords_delay_no_health_check(with_users:
         assert ask(port, SERVERS, Authorization=basic(name, PASSWORD)) == 200
     with ExitStack() as stack:
         for name in ("ann", "ben"):
-            for _ in range(THREADS // 2):
+            for _ in range(THREADS):
                 half = half_body(port, SERVERS, Authorization=basic(name, PASSWORD))
                 stack.enter_context(half)
         numbers = iter(range(10**9))
-        wrong = lambda: answers.update([ask(port, SERVERS, Authorization=basic("ann", f"wrong{next(numbers) % 4}"))])  # noqa: E731
-        with repeated(THREADS, wrong), Live(port) as live:
+
+        def guess() -> None:
+            """Send a new wrong password, or one of four, whose check others may wait for."""
+            number = next(numbers)
+            password = f"wrong{number if number % 2 else number % 8}"
+            answers.update([ask(port, SERVERS, Authorization=basic("ann", password))])
+
+        with repeated(THREADS, guess), Live(port) as live:
             time.sleep(RUN_S)
         assert ask(port, SERVERS, Authorization=basic("ben", PASSWORD)) == 200, "a cached user is served"
     print(f"live: median {median(live.seconds):.3f} s, most {max(live.seconds):.3f} s; {dict(answers)}")  # noqa: T201

@@ -56,11 +56,17 @@ def test_statement_ends_at_its_limit_and_the_connection_stays(store: Store) -> N
     assert store.lost_connections == 0
 
 
+def sqlstate(error: Unavailable) -> str:
+    driver: Any = error.__cause__
+    return str(driver.orig.sqlstate)
+
+
 def test_wait_for_a_lock_ends_at_its_limit(store: Store, postgresql_database: str) -> None:
     with lock(postgresql_database, "hosts"):
-        with pytest.raises(Unavailable, match=WAITED), store.write() as tx:
+        with pytest.raises(Unavailable, match=WAITED) as raised, store.write() as tx:
             tx.hosts.add([a_host("is-locked-out")], NOW)
         store.ping()
+    assert sqlstate(raised.value) == "55P03", "the limit of locks, before that of statements"
     with store.read() as tx:
         assert "is-locked-out" not in [host.name for host in tx.hosts.find()]
 
@@ -114,7 +120,7 @@ def test_attempt_to_connect_ends_at_its_limit() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         store = Store(engine.connect(f"postgresql://covey@127.0.0.1:{silent.getsockname()[1]}/covey", limits=SHORT))
         began = time.monotonic()
-        with pytest.raises(Unavailable), store.read():
+        with wait_limit(2 * TIMEOUT_S), pytest.raises(Unavailable), store.read():
             pass
     assert time.monotonic() - began < TIMEOUT_S
 
@@ -172,8 +178,11 @@ def test_command_has_no_limit_for_statements_and_locks(postgresql_database: str)
 
 def test_wait_for_a_connection_ends_at_its_limit(postgresql_database: str) -> None:
     store = Store(engine.connect(postgresql_database, pool_size=1, limits=SHORT))
-    with store.read(), pytest.raises(Unavailable, match=WAITED), store.read():
-        pass
+    with store.read(), wait_limit(TIMEOUT_S):
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match=WAITED), store.read():
+            pass
+    assert time.monotonic() - began < TIMEOUT_S / 2
     store.ping()
 
 

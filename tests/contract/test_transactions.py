@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from covey.model.errors import Conflict, Invalid, Unavailable
 from covey.model.hosts import Host
 from covey.model.ids import ProjectId
+from covey.request_slots import wait_limit
 from covey.storage import engine
 from covey.storage.engine import TimeLimits
 from covey.storage.store import Store
@@ -19,6 +20,7 @@ from tests.contract.concurrency import conflicts, run_concurrently
 from tests.databases import PostgreSQL
 from tests.sessions import wait_for_last_session
 
+TIMEOUT_S = 30
 WEB = ProjectId("web")
 OTHERS = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
 
@@ -227,14 +229,16 @@ def test_unsupported_database_is_invalid(url: str) -> None:
 
 def test_transaction_of_a_frozen_process_ends(postgresql_database: str) -> None:
     """The database ends a session that is idle in a transaction, so that others get what it holds."""
-    limits = TimeLimits(idle_in_transaction_s=1)
+    limits, held = TimeLimits(idle_in_transaction_s=1), list[str]()
     frozen, other = (Store(engine.connect(postgresql_database, limits=limits)) for _ in range(2))
 
     def freeze() -> None:
         with frozen.write() as tx:
             tx.topology.begin_change()
-            with other.write() as waiting:
+            with wait_limit(TIMEOUT_S), other.write() as waiting:
                 waiting.topology.hold()
+                held.append("by the other")
 
     with pytest.raises(Unavailable):
         freeze()
+    assert held == ["by the other"]

@@ -151,6 +151,14 @@ def test_image_of_another_project_is_an_unknown_marker(cloud: Cloud, visibility:
     assert [image["name"] for image in admin.get("/images", marker=secret, sort="name:asc").json["images"]] == ["z"]
 
 
+def test_private_flavor_of_another_project_is_an_unknown_marker(cloud: Cloud) -> None:
+    private = {"name": "p", "id": "p", "ram": 1, "vcpus": 1, "disk": 0, "os-flavor-access:is_public": False}
+    assert cloud.admin.post("/flavors", {"flavor": private}).status == 200
+    refused = cloud.alice.get("/flavors", marker="p")
+    assert (refused.status, refused.message) == (400, "marker [p] not found")
+    assert cloud.admin.get("/flavors", marker="p", is_public="None").status == 200
+
+
 def test_profile_of_another_project_is_an_unknown_marker(cloud: Cloud) -> None:
     alice, bob = as_clustering_client(cloud.alice), as_clustering_client(cloud.bob)
 

@@ -18,6 +18,7 @@ from covey.model.errors import Busy, Unauthorized
 from covey.request_slots import RequestSlots
 
 CACHE_S = 60
+TIMEOUT_S = 30
 HASHES = {password: bcrypt.hashpw(password.encode()[:72], bcrypt.gensalt(4)).decode() for password in ("s3:cret", "Ü")}
 ALICE = "projects: [{id: p1, name: web}]\nusers: [{name: alice, password_hash: %s, project: web, roles: [member]}]\n"
 
@@ -204,15 +205,31 @@ def flood(basic: BasicAuth, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
     with ThreadPoolExecutor(40) as pool:
         for number in range(40):
             pool.submit(guess, number)
-        for _ in range(32):
-            refused.acquire()
-        yield answers
-        stuck.set()
+        try:
+            assert all(refused.acquire(timeout=TIMEOUT_S) for _ in range(32))
+            yield answers
+        finally:
+            stuck.set()
     assert sorted(answers) == ["busy"] * 32 + ["unauthorized"] * 8
 
 
 def test_more_than_eight_passwords_at_once_are_refused(flood: list[str]) -> None:
     assert flood == ["busy"] * 32
+
+
+def test_two_passwords_are_checked_at_once() -> None:
+    checks, running, seen = PasswordChecks[None](RequestSlots(), max_threads=8), list[int](), set[int]()
+
+    def check() -> None:
+        running.append(1)
+        time.sleep(0.02)  # in which others would start
+        seen.add(len(running))
+        running.pop()
+
+    with ThreadPoolExecutor(8) as pool:
+        for key in range(8):
+            pool.submit(checks.run, bytes([key]), check)
+    assert max(seen) == 2
 
 
 def test_cached_user_does_not_wait_for_password_checks(basic: BasicAuth, clock: Clock, flood: list[str]) -> None:
@@ -246,9 +263,8 @@ def test_one_wrong_password_occupies_no_more_than_its_threads(
 
     with ThreadPoolExecutor(12) as pool:
         answers = pool.map(guess, range(12))
-        for _ in range(8):
-            refused.acquire()
         try:
+            assert all(refused.acquire(timeout=TIMEOUT_S) for _ in range(8))
             assert log_in(basic, "alice", "s3:cret").user_id == "alice", "a cached user has to wait"
         finally:
             stuck.set()
