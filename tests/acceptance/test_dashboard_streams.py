@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.acceptance import storm
 from tests.databases import SQLite
 
-VARIABLES = storm.settings(storm.UNLIMITED, API__LANES="1", DASHBOARD__MAX_STREAMS="2")
+VARIABLES = storm.settings(storm.UNLIMITED, API__REQUEST_SLOTS="1", DASHBOARD__MAX_STREAMS="2")
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def test_streams_delay_neither_requests_nor_shutdown(tmp_path: Path, sqlite_serv
             assert next_event(alice)[0] == "hello"
             with listening(service.port, "bob:db") as bob:
                 assert next_event(bob)[0] == "hello"
-                with listening(service.port) as third:
+                with listening(service.port, "carol:ops") as third:
                     assert (third.status, third.headers["Retry-After"]) == (503, "5")
                 booted = storm.Client([service.port]).ask("POST", "/compute/v2.1/servers", storm.boot_body("s"))
                 assert booted.status == 202  # with one request slot and two waiting streams
