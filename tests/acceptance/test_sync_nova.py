@@ -338,7 +338,9 @@ def test_requests_to_change_what_belongs_to_nova_are_refused(
             copy.refusal("DELETE", f"/os-server-groups/{group}"),
         ]
         assert [status for status, _ in refusals] == [409] * 5
-        assert all(f"at {nova.url}. Covey mirrors it." in message for _, message in refusals)
+        *of_operators, of_a_tenant = [message for _, message in refusals]
+        assert all(f"at {nova.url}. Covey mirrors it." in message for message in of_operators)
+        assert "`openstack server group` changes it. Covey mirrors it." in of_a_tenant
         policies = {"server_group": {"policies": ["anti-affinity"], "rules": {"max_server_per_host": 3}}}
         changed = copy.call("POST", f"/os-server-groups/{group}", policies, "2.1000")["server_group"]
         assert changed["rules"] == {"max_server_per_host": 3}
