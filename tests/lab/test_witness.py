@@ -41,6 +41,12 @@ def test_guest_that_boots_and_moves_runs_once(hosts: Hosts) -> None:
     assert hosts.witness.lines == 6
 
 
+def test_guest_that_returns_to_its_old_log_runs_once(hosts: Hosts) -> None:
+    for number, boot, tick in ((0, 1, 0), (0, 2, 0), (1, 2, 1), (1, 2, 2), (0, 2, 3), (0, 3, 0), (1, 3, 1)):
+        hosts.say(number, boot, tick)
+    assert hosts.witness.double_runs == []
+
+
 def test_two_guests_of_one_disk_are_noticed(hosts: Hosts) -> None:
     for boot, tick in ((1, 0), (1, 1), (2, 0), (1, 2)):
         hosts.say(0, boot, tick)

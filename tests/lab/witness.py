@@ -1,7 +1,8 @@
 """Reads the consoles of all guests while they run, and says whether one of them ran twice at a time.
 
 A guest prints boots and ticks in order. Two that run from one disk print into one log, out of order. Two that run from
-copies of a disk print into two logs, which grow by turns.
+copies of a disk print into two logs, which grow by turns, and one of them is behind the other. A guest that returns to
+a host where its old log still is continues it: after a shelve, data stays until the agent's next sweep.
 """
 
 import threading
@@ -88,5 +89,6 @@ class Witness:
                 self.double_runs.append(f"{log.server}: {pair} follows {log.last} in {log.place}")
             log.last = pair
         for other in self._logs.values():
-            if other.server == log.server and other.grew > log.began and log.grew > other.began and other is not log:
-                self.double_runs.append(f"{log.server}: {log.last} in {log.place}, {other.last} in {other.place}")
+            by_turns = log.began < other.grew < self._pass and other.began < log.grew
+            if other.server == log.server and by_turns and found[0] <= other.last:
+                self.double_runs.append(f"{log.server}: {found[0]} in {log.place}, {other.last} in {other.place}")
