@@ -1,7 +1,6 @@
 """/servers: create, list, show, update and delete servers, their metadata and their tags."""
 
 import hashlib
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,7 +20,7 @@ from covey.api.requests import Json, Request, limited, read_body, read_query
 from covey.api.times import moment
 from covey.api.validation import is_true
 from covey.api.versions import only_from
-from covey.clock_and_ids import new_reservation_id, new_seed, new_uuid
+from covey.clock_and_ids import new_password, new_reservation_id, new_seed, new_uuid
 from covey.model import regular_expressions
 from covey.model.access import Actor
 from covey.model.claims import ServerRequest
@@ -77,7 +76,7 @@ class Servers:
                 "links": links,
                 "OS-DCF:diskConfig": first.details.disk_config,
                 "security_groups": [{"name": "default"}],
-                "adminPass": body["server"].get("adminPass") or secrets.token_urlsafe(9),
+                "adminPass": body["server"].get("adminPass") or new_password(),
             }
         }
 
