@@ -12,9 +12,9 @@ import math
 import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -67,15 +67,22 @@ def wait_limit(seconds: float) -> Iterator[None]:
         _thread.deadline = before
 
 
-@contextmanager
-def deadline_paused() -> Iterator[None]:
+class _DeadlinePause:
+    """A block without a deadline."""
+
+    __slots__ = ("_before", "_began")
+
+    def __enter__(self) -> None:
+        self._began, self._before = time.monotonic(), _thread.deadline
+        _thread.deadline = math.inf
+
+    def __exit__(self, *_: object) -> None:
+        _thread.deadline = self._before + time.monotonic() - self._began
+
+
+def deadline_paused() -> AbstractContextManager[None]:
     """Move the deadline of this thread's request by the time that the block takes. In the block there is none."""
-    began, before = time.monotonic(), _thread.deadline
-    _thread.deadline = math.inf
-    try:
-        yield
-    finally:
-        _thread.deadline = before + time.monotonic() - began
+    return _DeadlinePause()
 
 
 def leave_request_count() -> None:
@@ -84,15 +91,9 @@ def leave_request_count() -> None:
         _thread.admission.end()
 
 
-@contextmanager
-def slot_released() -> Iterator[None]:
+def slot_released() -> AbstractContextManager[None]:
     """Give up the slot while the block runs, if this thread holds one."""
-    slots = _thread.slots
-    if slots is None:
-        yield
-        return
-    with slots.released():
-        yield
+    return nullcontext() if _thread.slots is None else _thread.slots.released()
 
 
 class _FrequentSwitches:
@@ -124,16 +125,18 @@ class ProjectLimit:
     def __init__(self, most: int, most_of_project: int | None = None) -> None:
         self._most = most
         self._most_of_project = most if most_of_project is None else most_of_project
-        self._running: Counter[str | None] = Counter()
+        self._running: dict[str | None, int] = {}
+        self._total = 0
         self._lock = threading.Lock()
 
     def take(self, project: str | None) -> bool:
         """Count one more. Return False at a limit."""
         with self._lock:
-            total, running = self._running.total(), self._running[project]
-            if total >= self._most or running >= self._share(total - running):
+            running = self._running.get(project, 0)
+            if self._total >= self._most or running >= self._share(self._total - running):
                 return False
-            self._running[project] += 1
+            self._running[project] = running + 1
+            self._total += 1
             return True
 
     def _share(self, _others: int) -> int:
@@ -143,6 +146,7 @@ class ProjectLimit:
     def release(self, project: str | None) -> None:
         """Count one less."""
         with self._lock:
+            self._total -= 1
             self._running[project] -= 1
             if not self._running[project]:
                 del self._running[project]
@@ -196,6 +200,23 @@ class _CountedStream:
             self._admission.end()
 
 
+class _Released:
+    """A block in which a thread has given up its slot."""
+
+    __slots__ = ("_held", "_slots")
+
+    def __init__(self, slots: "RequestSlots") -> None:
+        self._slots = slots
+        self._held = False
+
+    def __enter__(self) -> None:
+        self._held = self._slots.leave()
+
+    def __exit__(self, *_: object) -> None:
+        if self._held:
+            self._slots.enter()
+
+
 class RequestSlots:
     """A number of slots, the seconds that a request may wait, and the most requests; by default without limits."""
 
@@ -207,18 +228,12 @@ class RequestSlots:
         self._ready: deque[Waiter] = deque()
         self._lock = threading.Lock()
 
-    @contextmanager
-    def released(self) -> Iterator[None]:
+    def released(self) -> AbstractContextManager[None]:
         """Give up the slot while the block runs.
 
         A request that gets none in time afterwards continues without one: what it waited for may be done.
         """
-        held = self._leave()
-        try:
-            yield
-        finally:
-            if held:
-                self._enter()
+        return _Released(self)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -233,11 +248,11 @@ class RequestSlots:
 
     def sleep(self, waiter: Waiter) -> None:
         """Give up the slot and sleep until the waiter is woken, with a slot again if the thread had one."""
-        held = self._leave()
+        held = self.leave()
         waiter.sleep()
         _thread.slots = self
         if not held:
-            self._leave()
+            self.leave()
 
     def wake(self, waiter: Waiter) -> None:
         """Wake a waiter as soon as a slot is free for it."""
@@ -258,7 +273,7 @@ class RequestSlots:
         def guarded(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
             admission = _thread.admission = self._admit()
             _thread.deadline = time.monotonic() + self._timeout_s
-            if admission is None or not self._enter():
+            if admission is None or not self.enter():
                 environ[BUSY] = True
             try:
                 answer = app(environ, start_response)
@@ -267,7 +282,7 @@ class RequestSlots:
                 stream, admission = _CountedStream(answer, admission), None
                 return stream
             finally:
-                self._leave()
+                self.leave()
                 _thread.deadline, _thread.admission = math.inf, None
                 if admission is not None:
                     admission.end()
@@ -287,7 +302,7 @@ class RequestSlots:
             self._requests += 1
             return _Admission(self)
 
-    def _enter(self) -> bool:
+    def enter(self) -> bool:
         """Take a slot. Return False if none was free before the deadline."""
         with self._lock:
             if self._free:
@@ -304,7 +319,7 @@ class RequestSlots:
         _thread.slots = self  # a waiter that is no longer in the queue has got its slot
         return True
 
-    def _leave(self) -> bool:
+    def leave(self) -> bool:
         """Pass the slot on to the next waiter. Return False if this thread holds none."""
         if _thread.slots is not self:
             return False

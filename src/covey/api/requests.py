@@ -47,11 +47,14 @@ class BodyReads:
 
     @contextmanager
     def reading(self, actor: Actor | None) -> Iterator[None]:
-        """Give up the request slot while the block reads a body of the actor. Raises Busy beyond the limits."""
+        """Give up the request slot while the block reads a body of the actor. Raises Busy beyond the limits.
+
+        The time that the client takes does not count against the deadline of the request.
+        """
         sender = None if actor is None else actor.user_id if self.by_user else actor.project_id
         if not self.limit.take(sender):
             raise Busy("Too many requests are incomplete. Retry in 1 second.")
-        with self.request_slots.released():
+        with self.request_slots.released(), deadline_paused():
             try:
                 yield
             finally:
@@ -112,17 +115,14 @@ def links(base_url: str, path: str) -> list[Json]:
 
 
 def read_bytes(request: Request) -> bytes:
-    """Return the whole body. Raises TooLarge above max_body_bytes, and reads no more than that; Invalid; Busy.
-
-    The time that the client takes does not count against the deadline of the request.
-    """
+    """Return the whole body. Raises TooLarge above max_body_bytes, and reads no more than that; Invalid; Busy."""
     limit, length = request.context.max_body_bytes, request.content_length
     if length is not None and length > limit:
         raise TooLarge("Request is too large.")
     if length == 0:
         return b""
-    with reading(request) as stream, deadline_paused():
-        body = _read_in_time(stream, limit + 1)
+    with request.context.bodies.reading(request.context.actor):
+        body = _read_in_time(body_stream(request), limit + 1)
     if len(body) > limit:
         raise TooLarge("Request is too large.")
     if length is not None and len(body) < length:
@@ -143,11 +143,9 @@ def _read_in_time(stream: Any, most: int, clock: Callable[[], float] = time.mono
     return bytes(body)
 
 
-@contextmanager
-def reading(request: Request) -> Iterator[Any]:
-    """Yield the body as a stream; the server delimits one without a length (chunked). Raises Busy."""
-    with request.context.bodies.reading(request.context.actor):
-        yield request.stream if request.content_length is None else request.bounded_stream
+def body_stream(request: Request) -> Any:  # noqa: ANN401 -- Falcon's, or the server's
+    """Return the body as a stream, to be read while `bodies.reading`; the server delimits one without a length."""
+    return request.stream if request.content_length is None else request.bounded_stream
 
 
 def read_json(request: Request) -> Any:  # noqa: ANN401 -- unknown until a schema has validated it

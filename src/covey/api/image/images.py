@@ -13,12 +13,12 @@ from covey.api.requests import (
     Json,
     Request,
     UnsupportedMedia,
+    body_stream,
     limited,
     parse_json,
     query_lists,
     read_body,
     read_bytes,
-    reading,
 )
 from covey.api.times import seconds
 from covey.model.access import OPERATORS
@@ -26,7 +26,6 @@ from covey.model.errors import Forbidden, Invalid, NotFound
 from covey.model.ids import ImageId, ProjectId
 from covey.model.images import Image, ImageFilter, Visibility
 from covey.ports import Clock, NewUuid
-from covey.request_slots import deadline_paused
 from covey.services.images import Images as Service
 
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
@@ -138,7 +137,8 @@ def _size(req: Request) -> int | None:
 def _chunks(req: Request, size: int | None) -> Generator[bytes]:
     """Yield the body as it arrives, a piece at a time in memory. Raises Invalid if it has not the announced size."""
     arrived = 0
-    with reading(req) as stream, deadline_paused():
+    with req.context.bodies.reading(req.context.actor):
+        stream = body_stream(req)
         while chunk := stream.read(CHUNK_BYTES):
             arrived += len(chunk)
             if size is not None and arrived > size:
