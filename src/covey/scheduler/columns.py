@@ -85,49 +85,71 @@ def groups_of(keys: NDArray[np.intp], rows: Rows) -> Iterator[tuple[int, Rows]]:
 
 
 class BlockMaxima:
-    """The highest score of each block of a column: the best candidate is found without a look at every row."""
+    """A bound of the scores of each block of a column: the best candidate is found without a look at every row.
+
+    A bound is the highest score since the last look at the block. So to lower a score costs nothing, until a bound that
+    no row reaches any more is the highest one.
+    """
 
     def __init__(self, scores: Column) -> None:
         self._starts = np.arange(0, scores.size, _BLOCK)
-        self._maxima = np.maximum.reduceat(scores, self._starts) if scores.size else scores.copy()
+        self._bounds = np.maximum.reduceat(scores, self._starts) if scores.size else scores.copy()
 
     def copy(self) -> "BlockMaxima":
-        """Return the same maxima, which are updated independently."""
+        """Return the same bounds, which are updated independently."""
         other = copy(self)
-        other._maxima = self._maxima.copy()  # noqa: SLF001 -- the same class
+        other._bounds = self._bounds.copy()  # noqa: SLF001 -- the same class
         return other
 
-    def update(self, scores: Column, row: int) -> None:
+    def update(self, row: int, score: float) -> None:
         """Follow a change of one row's score."""
         block = row // _BLOCK
-        self._maxima[block] = scores[block * _BLOCK : (block + 1) * _BLOCK].max()
+        if score > self._bounds.item(block):
+            self._bounds[block] = score
 
-    def update_many(self, scores: Column, rows: Rows) -> None:
+    def update_many(self, rows: Rows, scores: Column) -> None:
         """Follow a change of the scores of these rows."""
-        blocks = np.unique(rows // _BLOCK)
-        self._maxima[blocks] = scores[np.minimum(_rows_of(blocks), scores.size - 1)].max(axis=1)
+        np.maximum.at(self._bounds, rows // _BLOCK, scores)
 
     def pick(self, scores: Column, candidates: Mask, number: int) -> int:
         """Return one of the candidates with the highest score: by `number`, modulo how many they are.
 
         There is at least one candidate.
         """
+        while True:
+            bound = self._bounds.max()
+            highest_blocks = self._bounds == bound
+            part = _span(highest_blocks)
+            best = (scores[part] == bound) & candidates[part]
+            count = int(np.count_nonzero(best))
+            if count:
+                return int(part.start) + _nth(best, number % count)
+            if not self._lower(scores, np.flatnonzero(highest_blocks)):
+                return self._search(scores, candidates, number)
+
+    def _lower(self, scores: Column, blocks: Rows) -> bool:
+        """Look at these blocks again. Return whether a bound was too high."""
+        maxima = scores[np.minimum(_rows_of(blocks), scores.size - 1)].max(axis=1)
+        too_high = bool((maxima < self._bounds[blocks]).any())
+        self._bounds[blocks] = maxima
+        return too_high
+
+    def _search(self, scores: Column, candidates: Mask, number: int) -> int:
+        """Pick where rows that are no candidates have the highest score."""
         if scores.size < _LARGE:
-            rows = np.flatnonzero(candidates)
-            if 2 * rows.size > scores.size:
-                return _nth(highest(scores, candidates), number)
-            values = scores.take(rows)
-            return int(rows[_nth(values == values.max(), number)])
-        maxima = np.where(np.logical_or.reduceat(candidates, self._starts), self._maxima, -np.inf)
-        bound = maxima.max()
-        rows = _rows_of(np.flatnonzero(maxima == bound)[:_SAMPLE]).ravel()
+            best = highest(scores, candidates)
+            return _nth(best, number % int(np.count_nonzero(best)))
+        bounds = np.where(np.logical_or.reduceat(candidates, self._starts), self._bounds, -np.inf)
+        bound = bounds.max()
+        rows = _rows_of(np.flatnonzero(bounds == bound)[:_SAMPLE]).ravel()
         rows = rows[rows < scores.size]
-        best = scores[rows[candidates[rows]]].max()
-        if best < bound:  # the maxima are no candidates: only blocks with higher ones may have a better candidate
-            part = _span(maxima > best)
-            best = max(best, np.where(candidates[part], scores[part], -np.inf).max())
-        part = _span(maxima >= best)
-        return int(part.start) + _nth((scores[part] == best) & candidates[part], number)
+        highest_score = scores[rows[candidates[rows]]].max()
+        if highest_score < bound:  # only blocks with higher bounds may have a better candidate
+            part = _span(bounds > highest_score)
+            highest_score = max(highest_score, np.where(candidates[part], scores[part], -np.inf).max())
+        part = _span(bounds >= highest_score)
+        best = (scores[part] == highest_score) & candidates[part]
+        return int(part.start) + _nth(best, number % int(np.count_nonzero(best)))
 
 
 def _rows_of(blocks: Rows) -> Rows:
@@ -142,16 +164,13 @@ def _span(blocks: Mask) -> slice:
 
 
 def _nth(mask: Mask, number: int) -> int:
-    """Return one row of the mask, by `number`, modulo how many they are."""
+    """Return one row of the mask, by number from zero. To count is faster than to list the rows, so halve the mask."""
     start, end = 0, mask.size
-    if mask.size >= _LARGE:  # to count is faster than to list the rows, so halve the mask
-        number %= int(np.count_nonzero(mask))
-        while end - start > _BLOCK:
-            middle = (start + end) // 2
-            before = int(np.count_nonzero(mask[start:middle]))
-            start, end, number = (start, middle, number) if number < before else (middle, end, number - before)
-    rows = np.flatnonzero(mask[start:end])
-    return start + int(rows[number % rows.size])
+    while end - start > _BLOCK:
+        middle = (start + end) // 2
+        before = int(np.count_nonzero(mask[start:middle]))
+        start, end, number = (start, middle, number) if number < before else (middle, end, number - before)
+    return start + int(np.flatnonzero(mask[start:end])[number])
 
 
 class Overlay(Mapping[K, V]):

@@ -144,7 +144,7 @@ class _DrainPlan:
             return
         self.groups = before
         for _, taken in outcomes:
-            self.fleet.take_all((provider, amounts * -1) for provider, amounts in taken.items())
+            self.fleet.return_all(taken.items())
         fit = f"{len(unit) - len(refused)} of {len(unit)}"
         reason = f"Its group stays together, and {fit} members fit elsewhere. {refused[0].reason}"
         for each in unit:

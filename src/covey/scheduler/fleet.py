@@ -34,6 +34,7 @@ __all__ = [
     "members_by_row",
 ]
 
+_FEW = 4  # uses that cost less one by one than as columns
 _NO_MEMBERS: tuple[Rows, NDArray[np.int64]] = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64)
 
 
@@ -204,10 +205,25 @@ class Fleet:
 
     def take_all(self, uses: Iterable[tuple[int, Resources]]) -> None:
         """Take amounts of providers, by id; those that the fleet does not have do not count."""
-        known = [(row, amounts) for provider, amounts in uses if (row := self.row_of.get(provider)) is not None]
+        self._add_to_use(uses, 1)
+
+    def return_all(self, uses: Iterable[tuple[int, Resources]]) -> None:
+        """Give back amounts of providers, by id."""
+        self._add_to_use(uses, -1)
+
+    def _add_to_use(self, uses: Iterable[tuple[int, Resources]], sign: int) -> None:
+        known = list(uses)
+        if len(known) <= _FEW:
+            for provider, amounts in known:
+                row = self.row_of.get(provider)
+                if row is not None:
+                    self.inventories.take(row, amounts, sign)
+            return
+        rows = self.rows(provider for provider, _ in known)
+        if rows.size < len(known):
+            known = [use for use in known if use[0] in self.row_of]
         if known:
-            rows, amounts = zip(*known, strict=True)
-            self.inventories.take_many(np.array(rows, dtype=np.intp), amounts)
+            self.inventories.take_many(rows, [amounts for _, amounts in known], sign)
 
     def zone_of(self, row: int) -> str:
         """Return the availability zone of a host: the default zone if it has none."""
@@ -256,6 +272,8 @@ def _mask(values: Iterable[bool]) -> Mask:
 
 def members_by_row(fleet: Fleet, members_by_host: Mapping[int, int]) -> tuple[Rows, NDArray[np.int64]]:
     """Return the rows on which a group's members are, and how many are on each."""
+    if not members_by_host:
+        return _NO_MEMBERS
     latest, found = fleet.latest_members
     if latest is not members_by_host:  # every policy of a group asks for the same hosts
         rows, counts = fleet.row_of.rows(members_by_host), [*members_by_host.values()]

@@ -56,21 +56,21 @@ class Inventories:
         self._set(dict(enumerate(records)), keep_use=False)
         self._weigh_all(hosts)
 
-    def take(self, row: int, amounts: Resources) -> None:
-        """Take amounts of a row; negative amounts are given back."""
+    def take(self, row: int, amounts: Resources, sign: int = 1) -> None:
+        """Take amounts of a row; negative amounts are given back, and all amounts with the sign -1."""
         free = self.free[:, row]
-        free -= self._vector(amounts) * self.exists[:, row]
-        self.weight[row] = self._weigh(*free[: len(RESOURCES)].tolist())
-        self._maxima.update(self.weight, row)
+        free -= sign * self._vector(amounts) * self.exists[:, row]
+        weight = self.weight[row] = self._weigh(*free[: len(RESOURCES)].tolist())
+        self._maxima.update(row, weight)
         if self._sizes:
-            fits, number = (free >= self._amounts).all(axis=1), len(self._sizes)
+            fits, number = np.logical_and.reduce(free >= self._amounts, axis=1), len(self._sizes)
             if self._sizes_allowed is not None:
                 fits &= self._sizes_allowed[:number, row]
             self._fits[:number, row] = fits
 
-    def take_many(self, rows: Rows, amounts: Sequence[Resources]) -> None:
-        """Take amounts of many rows, which may repeat."""
-        self._take(rows, np.array([self._vector(each) for each in amounts], dtype=np.int64).T)
+    def take_many(self, rows: Rows, amounts: Sequence[Resources], sign: int = 1) -> None:
+        """Take amounts of many rows, which may repeat; with the sign -1, give them back."""
+        self._take(rows, sign * np.array([self._vector(each) for each in amounts], dtype=np.int64).T)
 
     def take_equal(self, rows: Rows, amounts: Resources) -> None:
         """Take the same amounts of each of the rows, which may repeat."""
@@ -81,8 +81,8 @@ class Inventories:
             if taken.any():
                 np.subtract.at(self.free[line], rows, taken)
         free = self.free[:, rows]
-        self.weight[rows] = self._weigh(*free[: len(RESOURCES)])
-        self._maxima.update_many(self.weight, rows)
+        weights = self.weight[rows] = self._weigh(*free[: len(RESOURCES)])
+        self._maxima.update_many(rows, weights)
         if self._sizes:
             fits, number = (free[None] >= self._amounts[:, :, None]).all(axis=1), len(self._sizes)
             if self._sizes_allowed is not None:

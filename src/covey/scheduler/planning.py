@@ -1,6 +1,6 @@
 """Planning: from requests for servers to the rows to write. The same inputs give the same plan."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -70,14 +70,16 @@ def plan(
 
 def take_room(fleet: Fleet, planned: Plan) -> None:
     """Take the room of a plan from the fleet."""
-    for hosts, amounts in planned.taken:
-        fleet.take_for(hosts, amounts)
+    fleet.take_all(_uses(planned))
 
 
 def return_room(fleet: Fleet, abandoned: Plan) -> None:
     """Return to the fleet the room of a plan."""
-    for hosts, amounts in abandoned.taken:
-        fleet.take_for(hosts, amounts * -1)
+    fleet.return_all(_uses(abandoned))
+
+
+def _uses(planned: Plan) -> Iterator[tuple[int, Resources]]:
+    return ((provider, amounts) for providers, amounts in planned.taken for provider in providers)
 
 
 def reject_unknown_zone(requirements: HostRequirements, fleet: Fleet) -> None:

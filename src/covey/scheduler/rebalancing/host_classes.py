@@ -52,7 +52,7 @@ def classify_hosts(problem: Problem, single: Iterable[int], caps: Caps) -> list[
 def _most(problem: Problem) -> NDArray[np.int64]:
     """Return how many members of each class each host takes once every movable member has left."""
     fleet = problem.fleet.copy()
-    fleet.take_all((provider, each * -1) for held in problem.held.values() for provider, each in held.items())
+    fleet.return_all(use for held in problem.held.values() for use in held.items())
     kinds = hard_policies(GroupView(problem.host_policies))
     limits = [limit for kind, policy in kinds if (limit := kind.max_members_per_host(policy)) is not None]
     most = np.zeros((len(problem.member_classes), len(fleet)), dtype=np.int64)
