@@ -183,7 +183,7 @@ class GroupState:
 
     def at(self, version: int) -> "GroupState":
         """Return the same state at another version."""
-        return replace(self, version=version)
+        return self._changed(version, self.members_by_host, self.users)
 
     def with_members(self, user: UserId, hosts: Sequence[int]) -> "GroupState":
         """Return the state with one more member on each of the hosts."""
@@ -191,7 +191,13 @@ class GroupState:
         for host in hosts:
             members_by_host[host] = members_by_host.get(host, 0) + 1
         users = {**self.users, user: self.users.get(user, 0) + len(hosts)}
-        return replace(self, members_by_host=members_by_host, users=users)
+        return self._changed(self.version, members_by_host, users)
+
+    def _changed(self, version: int, members_by_host: Mapping[int, int], users: Mapping[UserId, int]) -> "GroupState":
+        """Do what dataclasses.replace does, at a third of its cost: each server in a group changes its state twice."""
+        return GroupState(
+            version, self.project_id, self.policies, members_by_host, users, self.migrating, self.instances
+        )
 
 
 def check_policies(policies: Sequence[GroupPolicy], display: Callable[[GroupPolicy], object] = str) -> None:

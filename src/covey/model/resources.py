@@ -8,7 +8,7 @@ A flavor requests resources by its size, and by extra specs as Nova documents th
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -47,6 +47,9 @@ class Resources(Mapping[str, int]):
 
     def __len__(self) -> int:
         return len(self._amounts)
+
+    def items(self) -> ItemsView[str, int]:
+        return self._amounts.items()  # faster than what Mapping derives
 
     def __hash__(self) -> int:
         return self._hash
@@ -122,6 +125,7 @@ def total_of(amounts: Resources, groups: tuple[GranularGroup, ...]) -> Resources
     return Resources(total)
 
 
+@lru_cache(maxsize=1024)
 def traits_of(groups: tuple[GranularGroup, ...]) -> frozenset[str]:
     """Return the traits that granular groups require."""
     return frozenset[str]().union(*(group.required for group in groups))

@@ -188,6 +188,7 @@ class Servers:
 
         A caller that holds a transaction passes it, since a second connection may not be free.
         """
+        requested = resource_request(flavor)
         only: frozenset[HostId] | None = frozenset(request.hosts) if request.hosts else None
         if request.same_host:
             near = self._hosts_of(request.same_host, project, tx)
@@ -196,11 +197,11 @@ class Servers:
             project_id=project,
             zone=request.zone,
             required_traits=required_traits(flavor, request),
-            forbidden_traits=resource_request(flavor).forbidden | frozenset(request.image_forbidden_traits),
+            forbidden_traits=requested.forbidden | frozenset(request.image_forbidden_traits),
             only_hosts=only,
             ignored_hosts=self._hosts_of(request.different_host, project, tx),
             ignores_isolation=request.forced and not self.isolate_forced_hosts,
-            granular_traits=resource_request(flavor).granular_traits,
+            granular_traits=requested.granular_traits,
         )
 
     def get_authorized(
