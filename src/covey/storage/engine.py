@@ -2,7 +2,8 @@
 
 import sqlite3
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -77,14 +78,15 @@ def autocommitter(engine: sa.Engine) -> sa.Engine:
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
-class ReadConnections:
-    """Connections for single statements, without a transaction. Thread-safe.
+class KeptConnections:
+    """Connections of one kind that stay out of the pool while they are idle. Thread-safe.
 
     To take one from the pool, and to put it back, costs more than a short statement. So a few stay out of the pool.
     """
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = autocommitter(engine)
+    def __init__(self, engine: sa.Engine, kind: sa.Engine) -> None:
+        """Keep connections of `kind`: the engine with other options."""
+        self._engine = kind
         self._may_die = engine.dialect.name == "postgresql"
         self._most = engine.pool.size() // 4 if isinstance(engine.pool, sa.QueuePool) else 0
         self._idle: list[tuple[sa.Connection, float]] = []  # the last one has the warmest cache
@@ -99,6 +101,18 @@ class ReadConnections:
         if self._may_die and time.monotonic() - used_at >= _IDLE_S and not _answers(connection):
             return self._engine.connect()
         return connection
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """Begin a transaction that commits when the block ends, and rolls back if the block raises."""
+        connection = self.take()
+        try:
+            with connection.begin():
+                yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self.put_back(connection)
 
     def put_back(self, connection: sa.Connection) -> None:
         """Keep a connection for the next caller."""

@@ -243,10 +243,13 @@ class Store:
         self._engine = engine
         sa.event.listen(engine, "invalidate", self._count_loss)
         self._reader = databases.reader(engine)
-        self._writer = databases.writer(engine)
         self._autocommitter = databases.autocommitter(engine)
-        self._single_reads = databases.ReadConnections(engine)
-        self._turns = threading.Lock() if engine.dialect.name == "sqlite" else None
+        self._single_reads = databases.KeptConnections(engine, self._autocommitter)
+        writer = databases.writer(engine)
+        is_sqlite = engine.dialect.name == "sqlite"
+        # A connection to PostgreSQL may die: the pool then drops those that are as old, before they fail a request.
+        self._writers = databases.KeptConnections(engine, writer) if is_sqlite else writer
+        self._turns = threading.Lock() if is_sqlite else None
 
     @contextmanager
     def read(self, *, long: bool = False, reserved: bool = False) -> Iterator[Transaction]:
@@ -278,7 +281,7 @@ class Store:
         of the transaction stands on another topology; Invalid for a value that is too large; Unavailable.
         """
         try:
-            with self._turn(), _REACHABLE, _conflicts(), self._writer.begin() as connection:
+            with self._turn(), _REACHABLE, _conflicts(), self._writers.begin() as connection:
                 tx = Transaction(connection, self.clock)
                 yield tx
                 tx.topology.finish()
@@ -351,7 +354,7 @@ class _SingleRead:
 
     __slots__ = ("_clock", "_connection", "_connections")
 
-    def __init__(self, connections: databases.ReadConnections, clock: Clock | None) -> None:
+    def __init__(self, connections: databases.KeptConnections, clock: Clock | None) -> None:
         self._connections = connections
         self._clock = clock
 
