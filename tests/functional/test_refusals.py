@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from covey.model.claims import ServerRequest
+from covey.model.claims import ResolvedRequest
 from covey.model.errors import Unavailable
 from covey.model.ids import ServerId
 from covey.model.servers import Server
@@ -15,24 +15,28 @@ from tests.functional.fleets import Cloud
 
 
 @pytest.fixture
-def batch(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> tuple[ServerCreation, list[ServerRequest]]:
+def batch(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> tuple[ServerCreation, list[ResolvedRequest]]:
     """A request that fits and one that does not, as the API resolves them."""
-    seen: list[tuple[ServerCreation, ServerRequest]] = []
+    seen: list[tuple[ServerCreation, ResolvedRequest]] = []
     create = ServerCreation.create
 
-    def recorded(creation: ServerCreation, request: ServerRequest) -> list[Server]:
+    def recorded(creation: ServerCreation, request: ResolvedRequest) -> list[Server]:
         seen.append((creation, request))
         return create(creation, request)
 
     monkeypatch.setattr(ServerCreation, "create", recorded)
     for flavor in ("small", "giant"):
         cloud.boot(flavorRef=flavor)
-    last = {request.flavor_ref: request for _, request in seen}  # the first boot reads its flavor and image again
-    return seen[0][0], [replace(request, first_id=ServerId(str(uuid4()))) for request in last.values()]
+    # The first boot reads its flavor and image again.
+    last = {resolved.request.flavor_ref: resolved for _, resolved in seen}
+    return seen[0][0], [
+        replace(resolved, request=replace(resolved.request, first_id=ServerId(str(uuid4()))))
+        for resolved in last.values()
+    ]
 
 
 def test_batch_places_what_fits_and_stores_the_rest_in_error(
-    cloud: Cloud, batch: tuple[ServerCreation, list[ServerRequest]]
+    cloud: Cloud, batch: tuple[ServerCreation, list[ResolvedRequest]]
 ) -> None:
     creation, requests = batch
     placed, refused = creation._create(requests)
@@ -44,7 +48,7 @@ def test_batch_places_what_fits_and_stores_the_rest_in_error(
 
 
 def test_refusal_that_cannot_be_stored_fails_no_other_request_of_its_batch(
-    cloud: Cloud, batch: tuple[ServerCreation, list[ServerRequest]], monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, batch: tuple[ServerCreation, list[ResolvedRequest]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     creation, requests = batch
 

@@ -2,8 +2,8 @@
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -45,20 +45,36 @@ class BodyReads:
     limit: ProjectLimit = field(default_factory=lambda: ProjectLimit(32, 16))
     by_user: bool = False  # for agents: one project has many of them, and a user each
 
-    @contextmanager
-    def reading(self, actor: Actor | None) -> Iterator[None]:
+    def reading(self, actor: Actor | None) -> AbstractContextManager[None]:
         """Give up the request slot while the block reads a body of the actor. Raises Busy beyond the limits.
 
         The time that the client takes does not count against the deadline of the request.
         """
         sender = None if actor is None else actor.user_id if self.by_user else actor.project_id
-        if not self.limit.take(sender):
+        return _Reading(self, sender)
+
+
+class _Reading:
+    """A block that reads a body. Every change of an API is one, and a generator would cost several times as much."""
+
+    __slots__ = ("_bodies", "_pause", "_released", "_sender")
+
+    def __init__(self, bodies: BodyReads, sender: str | None) -> None:
+        self._bodies = bodies
+        self._sender = sender
+        self._released = bodies.request_slots.released()
+        self._pause = deadline_paused()
+
+    def __enter__(self) -> None:
+        if not self._bodies.limit.take(self._sender):
             raise Busy("Too many requests are incomplete. Retry in 1 second.")
-        with self.request_slots.released(), deadline_paused():
-            try:
-                yield
-            finally:
-                self.limit.release(sender)
+        self._released.__enter__()
+        self._pause.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._bodies.limit.release(self._sender)
+        self._pause.__exit__(None, None, None)
+        self._released.__exit__(None, None, None)
 
 
 @dataclass(slots=True)

@@ -22,18 +22,6 @@ Answer = tuple[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedRequest:
-    """What the references in a request stand for."""
-
-    flavor: Flavor
-    resources: ResourceRequest
-    placement: PlacementRequest
-    requirements: HostRequirements
-    refusal: str | None = None  # why no host can take the servers, where that is known before planning
-    versions: tuple[int, int] | None = None  # of flavor and image, if they are cached and may be outdated
-
-
-@dataclass(frozen=True, slots=True)
 class ServerRequest:
     """A client's request for one server or a batch of equal ones. It stays the same value up to the plan.
 
@@ -65,7 +53,19 @@ class ServerRequest:
     fingerprint: str = ""  # of the body: a key belongs to one request
     volume_backed: bool = False  # the server boots from a volume, so it shows no image
     names_and_metadata: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of each server, where they differ
-    resolved: ResolvedRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRequest:
+    """A request, and what the references in it stand for."""
+
+    request: ServerRequest
+    flavor: Flavor
+    resources: ResourceRequest
+    placement: PlacementRequest
+    requirements: HostRequirements
+    refusal: str | None = None  # why no host can take the servers, where that is known before planning
+    versions: tuple[int, int] | None = None  # of flavor and image, if they are cached and may be outdated
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class PlanningContext:
 
 
 def plan(
-    requests: Sequence[ServerRequest],
+    requests: Sequence[ResolvedRequest],
     context: PlanningContext,
     fleet: Fleet,
     *,
@@ -61,8 +61,8 @@ def plan(
     """
     planner = _Planner(context, fleet, faults, subset, all_or_nothing)
     try:
-        for request in requests:
-            planner.add(request)
+        for resolved in requests:
+            planner.add(resolved)
     finally:
         return_room(fleet, planner.plan)  # taken so that each request saw the servers of those before it
     return planner.finish()
@@ -123,9 +123,9 @@ class _Planner:
         self._usage = {project: dict(used) for project, used in context.usage.items()}
         self.plan = Plan(groups=dict(context.groups))
 
-    def add(self, request: ServerRequest) -> None:
+    def add(self, resolved: ResolvedRequest) -> None:
         try:
-            outcome: list[Server] | CoveyError = self._outcome(request)
+            outcome: list[Server] | CoveyError = self._outcome(resolved)
         except CoveyError as error:
             if self._all_or_nothing:
                 raise
@@ -143,20 +143,19 @@ class _Planner:
         ]
         return self.plan
 
-    def _outcome(self, request: ServerRequest) -> list[Server]:
+    def _outcome(self, resolved: ResolvedRequest) -> list[Server]:
         """Return the servers, with hosts or in error. Raises what is wrong with the request itself."""
+        request, fleet = resolved.request, self._fleet
         answered = self._answered(request)
         if answered is not None:
             return answered
         if request.first_id in self._context.outdated:
             raise OutdatedRequest
-        resolved, fleet = request.resolved, self._fleet
-        assert resolved is not None, "a request is resolved before it is planned"
         if request.first_id in self._faults:
-            return self._failed(request, resolved, self._faults[request.first_id])
+            return self._failed(resolved, self._faults[request.first_id])
         reject_unknown_zone(resolved.requirements, fleet)
         state = self._group(request)
-        spec = self._spec(request, resolved, state)
+        spec = self._spec(resolved, state)
         decision = decide(spec, fleet, request.seed, self._subset)
         if not decision.chosen:
             raise NoHost(spec, fleet.copy(), decision.fitting, proved=decision.proved, known_reason=resolved.refusal)
@@ -164,7 +163,7 @@ class _Planner:
         if request.group_id is not None and state is not None:
             self.plan.groups[request.group_id] = state.with_members(request.user_id, decision.chosen)
         record = PlacementRecord(seed=decision.seed, candidates=decision.candidates, hosts=fleet.host_rows.size)
-        servers = self._servers(request, resolved, decision.chosen, record)
+        servers = self._servers(resolved, decision.chosen, record)
         return self._add(request, servers, decision.allocations(spec.amounts))
 
     def _take(self, decision: Decision, amounts: Resources) -> None:
@@ -200,7 +199,7 @@ class _Planner:
             raise Invalid(f"Instance group {request.group_id} could not be found.")
         return state
 
-    def _spec(self, request: ServerRequest, resolved: ResolvedRequest, state: GroupState | None) -> RequestSpec:
+    def _spec(self, resolved: ResolvedRequest, state: GroupState | None) -> RequestSpec:
         """Return what the scheduler is asked. Raises OverQuota."""
         requirements, forced = resolved.requirements, resolved.placement.forced
         if self._context.avoid and not forced:
@@ -208,8 +207,8 @@ class _Planner:
         requested = resolved.resources
         return RequestSpec(
             requested.amounts,
-            count=self._within_quota(request, resolved, state),
-            minimum=request.minimum,
+            count=self._within_quota(resolved, state),
+            minimum=resolved.request.minimum,
             requirements=requirements,
             group=NO_GROUP if state is None else state.view(),
             forced=forced,
@@ -217,8 +216,9 @@ class _Planner:
             isolate=requested.isolate,
         )
 
-    def _within_quota(self, request: ServerRequest, resolved: ResolvedRequest, state: GroupState | None) -> int:
+    def _within_quota(self, resolved: ResolvedRequest, state: GroupState | None) -> int:
         """Return how many servers the quota allows, up to the count and down to the minimum. Raises OverQuota."""
+        request = resolved.request
         limits = self._context.limits[request.project_id]
         for _, metadata in request.names_and_metadata or (("", request.details.metadata),):
             reject_much_metadata(len(metadata), limits)
@@ -241,21 +241,20 @@ class _Planner:
             count = min(count, fits)
         return count
 
-    def _failed(self, request: ServerRequest, resolved: ResolvedRequest, fault: Fault) -> list[Server]:
+    def _failed(self, resolved: ResolvedRequest, fault: Fault) -> list[Server]:
         """Return servers in ERROR that hold no room and join no group. Raises OverQuota."""
-        self._within_quota(request, resolved, None)
-        nowhere = [None] * request.minimum
-        return self._add(request, self._servers(request, resolved, nowhere, PlacementRecord(request.seed), fault))
+        self._within_quota(resolved, None)
+        request, nowhere = resolved.request, [None] * resolved.request.minimum
+        return self._add(request, self._servers(resolved, nowhere, PlacementRecord(request.seed), fault))
 
     def _servers(
         self,
-        request: ServerRequest,
         resolved: ResolvedRequest,
         hosts: Sequence[HostId | None],
         record: PlacementRecord,
         fault: Fault | None = None,
     ) -> list[Server]:
-        servers = []
+        request, servers = resolved.request, []
         for number, host_id in enumerate(hosts):
             host = None if host_id is None else self._fleet.hosts[self._fleet.row_of[host_id]]
             name, details = _name_and_details(request, number, len(hosts))

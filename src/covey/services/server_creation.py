@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from covey.model.claims import Plan, ServerRequest
+from covey.model.claims import Plan, ResolvedRequest
 from covey.model.errors import Busy, CoveyError, StaleClaim, TransactionConflict, Unavailable
 from covey.model.groups import GroupState
 from covey.model.ids import GroupId, HostId, ProjectId, ServerId
@@ -82,17 +82,17 @@ class ServerCreation:
     max_group_members: int = UNLIMITED
     request_slots: RequestSlots = field(default_factory=RequestSlots)
     claim_conflict: Callable[[], None] = lambda: None
-    _group_commit: GroupCommit[ServerRequest, list[Server]] = field(init=False)
+    _group_commit: GroupCommit[ResolvedRequest, list[Server]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._group_commit = GroupCommit(self._create, request_slots=self.request_slots)
 
-    def create(self, request: ServerRequest) -> list[Server]:
+    def create(self, request: ResolvedRequest) -> list[Server]:
         """Return the new servers: each with a host, or all in error. Raises OverQuota, Invalid, Conflict, Busy."""
         return self._group_commit.submit(request)
 
     @contextmanager
-    def creating(self, requests: Sequence[ServerRequest]) -> Iterator[tuple[Transaction, list[Server]]]:
+    def creating(self, requests: Sequence[ResolvedRequest]) -> Iterator[tuple[Transaction, list[Server]]]:
         """Yield new servers, each with a host, and the transaction that creates them; it commits when the block ends.
 
         Raises NoValidHost, OverQuota, Invalid, Busy before the block runs; nothing is then created.
@@ -104,7 +104,7 @@ class ServerCreation:
                 raise refusal.explain(self.tenant_message) from None
             yield attempt.tx, attempt.plan.servers
 
-    def _create(self, requests: Sequence[ServerRequest]) -> Sequence[list[Server] | BaseException]:
+    def _create(self, requests: Sequence[ResolvedRequest]) -> Sequence[list[Server] | BaseException]:
         with ExitStack() as stack:
             outcomes: list[list[Server] | BaseException] = [*self._claim(stack, requests).plan.outcomes]
         refused = {number: outcome for number, outcome in enumerate(outcomes) if isinstance(outcome, NoHost)}
@@ -118,12 +118,12 @@ class ServerCreation:
         return outcomes
 
     def _store_refused(
-        self, requests: Sequence[ServerRequest], refusals: Sequence[NoHost]
+        self, requests: Sequence[ResolvedRequest], refusals: Sequence[NoHost]
     ) -> Sequence[list[Server] | BaseException]:
         """Store the servers of refused requests, in ERROR with the explanation. Raises Busy."""
         faults: dict[ServerId, Fault] = {}
-        for request, refusal in zip(requests, refusals, strict=True):
-            why = refusal.explain(self.tenant_message)
+        for resolved, refusal in zip(requests, refusals, strict=True):
+            request, why = resolved.request, refusal.explain(self.tenant_message)
             fault = Fault(why.message, request.now, details=why.details, kind=FaultKind.NO_VALID_HOST)
             faults[request.first_id] = fault
         for _ in range(self.attempts):
@@ -135,7 +135,7 @@ class ServerCreation:
                 return planned.outcomes
         raise Busy("The project's quota kept changing under this request. Try again in a moment.")
 
-    def _claim(self, stack: ExitStack, requests: Sequence[ServerRequest], *, all_or_nothing: bool = False) -> Attempt:
+    def _claim(self, stack: ExitStack, requests: Sequence[ResolvedRequest], *, all_or_nothing: bool = False) -> Attempt:
         """Return the first attempt that is not stale; the stack closes its transaction. Raises Busy."""
         avoid: frozenset[HostId] = frozenset()
         for _ in range(self.attempts):
@@ -150,7 +150,7 @@ class ServerCreation:
 
     @contextmanager
     def _attempt(
-        self, requests: Sequence[ServerRequest], avoid: frozenset[HostId], *, all_or_nothing: bool
+        self, requests: Sequence[ResolvedRequest], avoid: frozenset[HostId], *, all_or_nothing: bool
     ) -> Iterator[Attempt]:
         planned, snapshot, fleet_version = Plan(), None, None
         since, lease_s = time.monotonic(), self.local_queue.lease()
@@ -182,8 +182,11 @@ class ServerCreation:
         if lease_s:
             self.local_queue.put([new.server for new in planned.placed], since)
 
-    def _read(self, tx: Transaction, requests: Sequence[ServerRequest], avoid: frozenset[HostId]) -> PlanningContext:
+    def _read(
+        self, tx: Transaction, resolved_requests: Sequence[ResolvedRequest], avoid: frozenset[HostId]
+    ) -> PlanningContext:
         """Lock the groups and read all that the plan depends on."""
+        requests = [resolved.request for resolved in resolved_requests]
         projects = {request.project_id for request in requests}
         groups = {request.group_id for request in requests if request.group_id is not None}
         versions, set_limits = tx.claims.lock_groups(groups, projects)
@@ -207,19 +210,17 @@ class ServerCreation:
             max_members=self.max_group_members,
         )
 
-    def _outdated(self, requests: Sequence[ServerRequest]) -> frozenset[ServerId]:
+    def _outdated(self, requests: Sequence[ResolvedRequest]) -> frozenset[ServerId]:
         """Return the first ids of the requests whose flavor or image changed since they were read."""
-        flavors, images = self.live.flavors, self.live.images
-        return frozenset(
-            request.first_id
-            for request in requests
-            if request.resolved is not None
-            and request.resolved.versions is not None
-            and not (
-                flavors.is_current(request.flavor_ref, request.resolved.versions[0])
-                and (request.image_ref is None or images.is_current(request.image_ref, request.resolved.versions[1]))
-            )
-        )
+        return frozenset(resolved.request.first_id for resolved in requests if not self._is_current(resolved))
+
+    def _is_current(self, resolved: ResolvedRequest) -> bool:
+        if resolved.versions is None:
+            return True
+        request, (flavor_version, image_version) = resolved.request, resolved.versions
+        if not self.live.flavors.is_current(request.flavor_ref, flavor_version):
+            return False
+        return request.image_ref is None or self.live.images.is_current(request.image_ref, image_version)
 
     def _group_states(self, tx: Transaction, versions: Mapping[GroupId, int]) -> dict[GroupId, GroupState]:
         """Return the states of locked groups, from the cache where the cached version is the stored one."""
@@ -240,14 +241,15 @@ class ServerCreation:
             self.live.refused(fleet_version, error.hosts)
 
 
-def _with_held(tx: Transaction, requests: Sequence[ServerRequest], context: PlanningContext) -> PlanningContext:
+def _with_held(tx: Transaction, requests: Sequence[ResolvedRequest], context: PlanningContext) -> PlanningContext:
     """Add what projects hold of resource classes that the requests claim, where a limit applies."""
     names: dict[ProjectId, set[str]] = {}
-    for request in requests:
-        limits = context.limits[request.project_id]
-        for name in () if request.resolved is None else quota_sizes(request.resolved.flavor):
+    for resolved in requests:
+        project = resolved.request.project_id
+        limits = context.limits[project]
+        for name in quota_sizes(resolved.flavor):
             if name not in COUNTED and limits.get(name, UNLIMITED) != UNLIMITED:
-                names.setdefault(request.project_id, set()).add(name)
+                names.setdefault(project, set()).add(name)
     if not names:
         return context
     held = {project: {**context.usage.get(project, {}), **of} for project, of in tx.quotas.held(names).items()}

@@ -62,13 +62,13 @@ class Servers:
         """
         return self.server_creation.creating([self._resolve(actor, request, cached=False) for request in requests])
 
-    def _resolve_cached(self, actor: Actor, request: ServerRequest) -> ServerRequest:
+    def _resolve_cached(self, actor: Actor, request: ServerRequest) -> ResolvedRequest:
         """Resolve a request by cached records. What they refuse is decided by the stored ones: no plan follows."""
         with suppress(Invalid):
             return self._resolve(actor, request)
         return self._resolve(actor, request, cached=False)
 
-    def _resolve(self, actor: Actor, request: ServerRequest, *, cached: bool = True) -> ServerRequest:
+    def _resolve(self, actor: Actor, request: ServerRequest, *, cached: bool = True) -> ResolvedRequest:
         """Return the request with what its references stand for. Raises Forbidden, Invalid.
 
         Cached flavors and images may be outdated, which the plan finds out: OutdatedRequest.
@@ -93,8 +93,11 @@ class Servers:
             key = self._key_pair(actor, request.details.key_name)
             boot = replace(request.boot or BootData(), key_name=key.name, public_key=key.public_key)
             request = replace(request, boot=boot)
+        if image is not None and image.properties:
+            request = replace(request, details=replace(request.details, image_properties=image.properties))
         placement = self._placement(actor, request, image)
-        resolved = ResolvedRequest(
+        return ResolvedRequest(
+            request,
             flavor,
             resource_request(flavor),
             placement,
@@ -102,10 +105,6 @@ class Servers:
             f"No such host - host: {request.forced_host} node: None " if _NO_HOST in placement.hosts else None,
             versions,
         )
-        if image is None or not image.properties:
-            return replace(request, resolved=resolved)
-        details = replace(request.details, image_properties=image.properties)
-        return replace(request, details=details, resolved=resolved)
 
     def find(self, actor: Actor, filters: ServerFilter, all_projects: bool) -> list[Server]:  # noqa: FBT001
         """Return a page of servers of the project, or of all projects. Raises Invalid, Forbidden."""
@@ -238,17 +237,17 @@ class Servers:
 
     def flavor_for(self, actor: Actor, flavor: str) -> Flavor:
         """Return a flavor that the actor may use. Raises Invalid for any other."""
-        with _as_invalid():
+        with _MISSING_FLAVOR:
             return self.flavors.get(actor, flavor)
 
     def image_for(self, actor: Actor, image: str | None) -> Image | None:
         """Return an image that the actor may use. Raises Invalid for any other."""
-        with _as_invalid(_NO_IMAGE):
+        with _MISSING_IMAGE:
             return None if image is None else self.images.get(actor, image)
 
     def _cached_flavor(self, actor: Actor, flavor: str) -> tuple[int, Flavor]:
         """Return the version and the record of a flavor, as `flavor_for` does."""
-        with _as_invalid():
+        with _MISSING_FLAVOR:
             version, found = self.server_creation.live.flavors.get(flavor, self.flavors.load)
         if not self._may_use(actor, found, "context_is_admin"):
             raise Invalid(f"Flavor {flavor} could not be found.")
@@ -259,7 +258,7 @@ class Servers:
         if image is None:
             return 0, None
         self.access.require(actor, "image:get_image")
-        with _as_invalid(_NO_IMAGE):
+        with _MISSING_IMAGE:
             version, found = self.server_creation.live.images.get(image, self.images.load)
         if not self._may_use(actor, found, "image:any_project"):
             raise Invalid(_NO_IMAGE)
@@ -297,13 +296,21 @@ class Servers:
         return (_NO_HOST,)
 
 
-@contextmanager
-def _as_invalid(message: str | None = None) -> Iterator[None]:
-    """Raise Invalid for what is not found: the path exists, but the body refers to nothing."""
-    try:
-        yield
-    except NotFound as error:
-        raise Invalid(message or error.message) from error
+@dataclass(frozen=True, slots=True)
+class _MissingAsInvalid:
+    """Raises Invalid for what is not found: the path exists, but the body refers to nothing."""
+
+    message: str | None = None  # by default, that of the error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, NotFound):
+            raise Invalid(self.message or error.message) from error
+
+
+_MISSING_FLAVOR, _MISSING_IMAGE = _MissingAsInvalid(), _MissingAsInvalid(_NO_IMAGE)
 
 
 def reject_locked(server: Server, actor: Actor, access: Access) -> None:

@@ -28,20 +28,22 @@ FLAVOR = a_flavor("small", vcpus=2, memory_mb=1024, disk_gb=10)
 NO_LIMITS = dict.fromkeys(("instances", "cores", "ram", "server_group_members", "metadata_items"), UNLIMITED)
 
 
-def request(name: str = "s", **fields: Any) -> ServerRequest:
+def request(name: str = "s", **fields: Any) -> ResolvedRequest:
     """Return a request; fields of its resolved objects are accepted beside its own fields."""
     flavor = fields.pop("flavor", FLAVOR)
-    resolved = ResolvedRequest(
-        flavor=flavor,
-        resources=resource_request(flavor),
-        placement=PlacementRequest(forced=fields.pop("forced", False)),
-        requirements=HostRequirements(WEB, **fields.pop("requirements", {})),
-        refusal=fields.pop("refusal", None),
-    )
+    forced, requirements = fields.pop("forced", False), fields.pop("requirements", {})
+    refusal = fields.pop("refusal", None)
     defaults: dict[str, Any] = {"request_id": "req-1", "now": NOW, "seed": 7, "first_id": FIRST, "details": Details()}
     if "count" in fields:
         fields.setdefault("minimum", fields["count"])
-    return ServerRequest(WEB, ALICE, name, "small", None, resolved=resolved, **defaults | fields)
+    return ResolvedRequest(
+        ServerRequest(WEB, ALICE, name, "small", None, **defaults | fields),
+        flavor=flavor,
+        resources=resource_request(flavor),
+        placement=PlacementRequest(forced=forced),
+        requirements=HostRequirements(WEB, **requirements),
+        refusal=refusal,
+    )
 
 
 def context(**fields: Any) -> PlanningContext:
@@ -126,7 +128,7 @@ class TestOutcomes:
 
     def test_refused_batch_becomes_as_many_servers_in_error_as_its_minimum(self) -> None:
         batch = request(count=5, minimum=4)
-        result = plan([batch], context(), fleet(host(1)), faults={batch.first_id: Fault("full", NOW)})
+        result = plan([batch], context(), fleet(host(1)), faults={batch.request.first_id: Fault("full", NOW)})
         failed = servers(result.outcomes[0])
         assert [(s.vm_state, s.host_id, s.group_id) for s in failed] == [(VmState.ERROR, None, None)] * 4
 
@@ -156,7 +158,7 @@ class TestRefusals:
     def test_request_with_a_fault_becomes_servers_in_error_without_room(self) -> None:
         fault, there = Fault("No valid host was found.", NOW), fleet(*hosts(2))
         before = free(there)
-        result = plan([request()], context(), there, faults={request().first_id: fault})
+        result = plan([request()], context(), there, faults={request().request.first_id: fault})
         (server,) = servers(result.outcomes[0])
         assert (server.fault, server.host_id, server.group_id) == (fault, None, None)
         assert free(there) == before
@@ -236,7 +238,7 @@ class TestQuotas:
 
     def test_servers_in_error_count_against_the_quota(self) -> None:
         failed = request(first_id=ServerId(str(uuid.UUID(int=7))))
-        faults = {failed.first_id: Fault("full", NOW)}
+        faults = {failed.request.first_id: Fault("full", NOW)}
         result = plan([failed, request()], context(limits={"instances": 1}), fleet(*hosts(2)), faults=faults)
         assert servers(result.outcomes[0])[0].vm_state is VmState.ERROR
         assert isinstance(result.outcomes[1], OverQuota)
@@ -245,7 +247,7 @@ class TestQuotas:
 class TestIdempotency:
     KEY = (WEB, "k")
 
-    def repeated(self, fingerprint: str = "f") -> ServerRequest:
+    def repeated(self, fingerprint: str = "f") -> ResolvedRequest:
         return request(key=(WEB, "k"), fingerprint=fingerprint)
 
     def test_new_key_stores_its_answer(self) -> None:
@@ -301,7 +303,7 @@ class TestRoom:
         ids=["no valid host", "unknown group", "unknown zone"],
     )
     def test_all_or_nothing_raises_the_first_error_and_takes_nothing(
-        self, last: ServerRequest, error: type[CoveyError]
+        self, last: ResolvedRequest, error: type[CoveyError]
     ) -> None:
         there = fleet(*hosts(3))
         with pytest.raises(error):
