@@ -91,7 +91,7 @@ class Worker:
         return len(taken)
 
     def _run_due(self) -> int:
-        with self.store.read() as tx:
+        with self.store.read_once() as tx:
             if not tx.work.any_due():
                 return 0
         since = time.monotonic()

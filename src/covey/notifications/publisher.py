@@ -36,7 +36,7 @@ class Publisher:
         """Publish the oldest notifications, unless another process does. Return how many were sent."""
         if self.monotonic() < self._resume_at:
             return 0
-        with self.store.read() as tx:
+        with self.store.read_once() as tx:
             if tx.outbox.is_empty():
                 return 0
         with self.store.read() as tx, tx.outbox.publisher_lock() as acquired:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +19,7 @@ from covey.model import regular_expressions
 from covey.model.errors import Invalid
 from covey.model.extras import requires
 from covey.request_slots import slot_released, time_left
+from covey.storage.rows import driver
 
 if TYPE_CHECKING:
     from covey.storage.postgresql import TimedConnection
@@ -293,6 +295,10 @@ def _create_private(path: Path) -> None:
         path.touch(mode=0o600)
 
 
+# SQLite compares times as text, so all of them have the same length, as SQLAlchemy writes them.
+sqlite3.register_adapter(datetime, lambda time: time.isoformat(" ", "microseconds"))
+
+
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     _use_wal(connection)
     connection.create_function("regexp", 2, regular_expressions.matches, deterministic=True)  # Python's may not return
@@ -338,9 +344,9 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 def _take_write_lock(connection: sa.Connection, most_s: float) -> None:
     """Begin a transaction that holds the lock of writers. Raises OperationalError after the time."""
     limit_s = connection.get_execution_options()["covey_limits"].lock_s or BUSY_TIMEOUT_S
-    driver = connection.connection.cursor()
-    driver.execute(f"PRAGMA busy_timeout={_milliseconds(max(0, min(most_s, limit_s)))}")
-    try:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    finally:
-        driver.execute(f"PRAGMA busy_timeout={_milliseconds(limit_s)}")
+    with driver(connection) as raw:
+        raw.execute(f"PRAGMA busy_timeout={_milliseconds(max(0, min(most_s, limit_s)))}")
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+        finally:
+            raw.execute(f"PRAGMA busy_timeout={_milliseconds(limit_s)}")

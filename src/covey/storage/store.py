@@ -281,7 +281,7 @@ class Store:
         of the transaction stands on another topology; Invalid for a value that is too large; Unavailable.
         """
         try:
-            with self._turn(), _REACHABLE, _conflicts(), self._writers.begin() as connection:
+            with self._turn(), _REACHABLE, _CONFLICTS, self._writers.begin() as connection:
                 tx = Transaction(connection, self.clock)
                 yield tx
                 tx.topology.finish()
@@ -380,16 +380,18 @@ def _state(error: sa.exc.DBAPIError) -> str:
     return str(getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None))
 
 
-@contextmanager
-def _conflicts() -> Iterator[None]:
-    """Translate what no single statement foresees, such as a deferred constraint that fails at the commit."""
-    try:
-        yield
-    except sa.exc.IntegrityError as cause:
-        raise TransactionConflict(_CONFLICT) from cause
-    except sa.exc.DataError as cause:
-        raise Invalid("A value is longer or larger than the database can store.") from cause
-    except sa.exc.OperationalError as cause:
-        if _state(cause) in _CONFLICT_STATES:
-            raise TransactionConflict(_CONFLICT) from cause
-        raise
+class _Conflicts:
+    """Translates what no single statement foresees, such as a deferred constraint that fails at the commit."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        is_conflict = isinstance(error, sa.exc.OperationalError) and _state(error) in _CONFLICT_STATES
+        if is_conflict or isinstance(error, sa.exc.IntegrityError):
+            raise TransactionConflict(_CONFLICT) from error
+        if isinstance(error, sa.exc.DataError):
+            raise Invalid("A value is longer or larger than the database can store.") from error
+
+
+_CONFLICTS = _Conflicts()
