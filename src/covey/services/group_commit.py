@@ -16,7 +16,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 _GATHER_DELAY_S = 0.002  # a busy leader waits for further requests: a large batch costs little more than a small one
-_ENOUGH = 8  # requests; skip the gather delay once this many wait
+_ENOUGH = 32  # requests; skip the gather delay once this many wait
 
 
 class _Entry(Generic[Q, A]):
