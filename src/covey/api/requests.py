@@ -138,7 +138,7 @@ def read_bytes(request: Request) -> bytes:
     if length == 0:
         return b""
     with request.context.bodies.reading(request.context.actor):
-        body = _read_in_time(body_stream(request), limit + 1)
+        body = _read_in_time(body_stream(request), limit + 1 if length is None else length)
     if len(body) > limit:
         raise TooLarge("Request is too large.")
     if length is not None and len(body) < length:

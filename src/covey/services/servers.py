@@ -348,7 +348,8 @@ def required_traits(flavor: Flavor, request: PlacementRequest) -> frozenset[str]
 
 def image_traits(image: Image | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the traits that an image requires of a host, and those that it forbids."""
-    properties = {} if image is None else image.properties
-    traits = {key.partition(":")[2]: value for key, value in properties.items() if key.startswith("trait:")}
+    if image is None or not image.properties:
+        return (), ()
+    traits = {key.partition(":")[2]: value for key, value in image.properties.items() if key.startswith("trait:")}
     required = tuple(trait for trait, value in traits.items() if value == "required")
     return required, tuple(trait for trait, value in traits.items() if value == "forbidden")
