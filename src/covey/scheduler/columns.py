@@ -25,7 +25,8 @@ _MAX_CHANGES = 1024  # of an overlay
 _BLOCK = 256  # rows
 _SAMPLE = 8  # blocks
 _MAX_TABLE = 2**18  # entries that cost less than sorting the rows
-_LARGE = 2**15  # rows; a look at each row of a shorter column is faster
+_SMALL = 2**12  # rows; a look at each row of a shorter column is faster than one at its blocks
+_LARGE = 2**15  # rows; so is a look at each candidate of a shorter column if few are candidates
 
 
 def highest(scores: Column, candidates: Mask) -> Mask:
@@ -85,71 +86,67 @@ def groups_of(keys: NDArray[np.intp], rows: Rows) -> Iterator[tuple[int, Rows]]:
 
 
 class BlockMaxima:
-    """A bound of the scores of each block of a column: the best candidate is found without a look at every row.
-
-    A bound is the highest score since the last look at the block. So to lower a score costs nothing, until a bound that
-    no row reaches any more is the highest one.
-    """
+    """The highest score of each block of a column: the best candidate is found without a look at every row."""
 
     def __init__(self, scores: Column) -> None:
         self._starts = np.arange(0, scores.size, _BLOCK)
-        self._bounds = np.maximum.reduceat(scores, self._starts) if scores.size else scores.copy()
+        self._maxima = np.maximum.reduceat(scores, self._starts) if scores.size else scores.copy()
 
     def copy(self) -> "BlockMaxima":
-        """Return the same bounds, which are updated independently."""
+        """Return the same maxima, which are updated independently."""
         other = copy(self)
-        other._bounds = self._bounds.copy()  # noqa: SLF001 -- the same class
+        other._maxima = self._maxima.copy()  # noqa: SLF001 -- the same class
         return other
 
-    def update(self, row: int, score: float) -> None:
+    def update(self, scores: Column, row: int) -> None:
         """Follow a change of one row's score."""
         block = row // _BLOCK
-        if score > self._bounds.item(block):
-            self._bounds[block] = score
+        self._maxima[block] = scores[block * _BLOCK : (block + 1) * _BLOCK].max()
 
-    def update_many(self, rows: Rows, scores: Column) -> None:
+    def update_many(self, scores: Column, rows: Rows) -> None:
         """Follow a change of the scores of these rows."""
-        np.maximum.at(self._bounds, rows // _BLOCK, scores)
+        if scores.size < _LARGE and rows.size:
+            np.maximum.reduceat(scores, self._starts, out=self._maxima)
+            return
+        blocks = np.unique(rows // _BLOCK)
+        self._maxima[blocks] = scores[np.minimum(_rows_of(blocks), scores.size - 1)].max(axis=1)
 
     def pick(self, scores: Column, candidates: Mask, number: int) -> int:
         """Return one of the candidates with the highest score: by `number`, modulo how many they are.
 
         There is at least one candidate.
         """
-        while True:
-            bound = self._bounds.max()
-            highest_blocks = self._bounds == bound
-            part = _span(highest_blocks)
-            best = (scores[part] == bound) & candidates[part]
-            count = int(np.count_nonzero(best))
-            if count:
-                return int(part.start) + _nth(best, number % count)
-            if not self._lower(scores, np.flatnonzero(highest_blocks)):
-                return self._search(scores, candidates, number)
+        if scores.size < _SMALL or (scores.size < _LARGE and 2 * int(np.count_nonzero(candidates)) < scores.size):
+            return _pick_by_scan(scores, candidates, number)
+        highest_score = self._maxima.max()
+        part = _span(self._maxima == highest_score)
+        best = (scores[part] == highest_score) & candidates[part]
+        if not best.any():  # the rows with the highest score are no candidates
+            if scores.size < _LARGE:
+                return _pick_by_scan(scores, candidates, number)
+            part, best = self._search(scores, candidates)
+        return int(part.start) + _nth(best, number % int(np.count_nonzero(best)))
 
-    def _lower(self, scores: Column, blocks: Rows) -> bool:
-        """Look at these blocks again. Return whether a bound was too high."""
-        maxima = scores[np.minimum(_rows_of(blocks), scores.size - 1)].max(axis=1)
-        too_high = bool((maxima < self._bounds[blocks]).any())
-        self._bounds[blocks] = maxima
-        return too_high
-
-    def _search(self, scores: Column, candidates: Mask, number: int) -> int:
-        """Pick where rows that are no candidates have the highest score."""
-        if scores.size < _LARGE:
-            best = highest(scores, candidates)
-            return _nth(best, number % int(np.count_nonzero(best)))
-        bounds = np.where(np.logical_or.reduceat(candidates, self._starts), self._bounds, -np.inf)
-        bound = bounds.max()
-        rows = _rows_of(np.flatnonzero(bounds == bound)[:_SAMPLE]).ravel()
+    def _search(self, scores: Column, candidates: Mask) -> tuple[slice, Mask]:
+        """Return a part of the rows that has all candidates with the highest score, and a mask of these."""
+        maxima = np.where(np.logical_or.reduceat(candidates, self._starts), self._maxima, -np.inf)
+        bound = maxima.max()
+        rows = _rows_of(np.flatnonzero(maxima == bound)[:_SAMPLE]).ravel()
         rows = rows[rows < scores.size]
         highest_score = scores[rows[candidates[rows]]].max()
-        if highest_score < bound:  # only blocks with higher bounds may have a better candidate
-            part = _span(bounds > highest_score)
+        if highest_score < bound:  # the maxima are no candidates: only blocks with higher ones may have a better one
+            part = _span(maxima > highest_score)
             highest_score = max(highest_score, np.where(candidates[part], scores[part], -np.inf).max())
-        part = _span(bounds >= highest_score)
-        best = (scores[part] == highest_score) & candidates[part]
-        return int(part.start) + _nth(best, number % int(np.count_nonzero(best)))
+        part = _span(maxima >= highest_score)
+        return part, (scores[part] == highest_score) & candidates[part]
+
+
+def _pick_by_scan(scores: Column, candidates: Mask, number: int) -> int:
+    """Return what BlockMaxima.pick returns, by a look at every candidate."""
+    rows = candidates.nonzero()[0]
+    values = scores.take(rows)
+    best = (values == values.max()).nonzero()[0]
+    return rows.item(best.item(number % best.size))
 
 
 def _rows_of(blocks: Rows) -> Rows:

@@ -60,8 +60,8 @@ class Inventories:
         """Take amounts of a row; negative amounts are given back, and all amounts with the sign -1."""
         free = self.free[:, row]
         free -= sign * self._vector(amounts) * self.exists[:, row]
-        weight = self.weight[row] = self._weigh(*free[: len(RESOURCES)].tolist())
-        self._maxima.update(row, weight)
+        self.weight[row] = self._weigh(*free[: len(RESOURCES)].tolist())
+        self._maxima.update(self.weight, row)
         if self._sizes:
             fits, number = np.logical_and.reduce(free >= self._amounts, axis=1), len(self._sizes)
             if self._sizes_allowed is not None:
@@ -81,8 +81,8 @@ class Inventories:
             if taken.any():
                 np.subtract.at(self.free[line], rows, taken)
         free = self.free[:, rows]
-        weights = self.weight[rows] = self._weigh(*free[: len(RESOURCES)])
-        self._maxima.update_many(rows, weights)
+        self.weight[rows] = self._weigh(*free[: len(RESOURCES)])
+        self._maxima.update_many(self.weight, rows)
         if self._sizes:
             fits, number = (free[None] >= self._amounts[:, :, None]).all(axis=1), len(self._sizes)
             if self._sizes_allowed is not None:

@@ -47,12 +47,13 @@ def best_candidate(scores: Column, candidates: Mask, number: int) -> int:
     return int(best[number % best.size])
 
 
-@pytest.mark.parametrize("large", [0, 500, 10_000])
+@pytest.mark.parametrize(("small", "large"), [(0, 0), (0, 500), (0, 10_000), (10_000, 10_000)])
 @given(st.randoms(use_true_random=False), st.integers(1, 5000), st.integers(1, 2000), st.floats(0.001, 1))
 def test_picked_candidate_is_the_one_that_a_full_scan_finds(
-    large: int, random: Random, size: int, values: int, share: float
+    small: int, large: int, random: Random, size: int, values: int, share: float
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "_SMALL", small)
         patch.setattr(columns, "_LARGE", large)
         pick_and_compare(np.random.default_rng(random.getrandbits(32)), size, values, share)
 
@@ -68,7 +69,7 @@ def pick_and_compare(rng: np.random.Generator, size: int, values: int, share: fl
         older, known = maxima.copy(), scores.copy()
         row, rows = int(rng.integers(size)), rng.integers(0, size, 7)
         scores[row] = rng.integers(-values, values)
-        maxima.update(row, scores[row])
+        maxima.update(scores, row)
         scores[rows] = rng.integers(-values, values, 7)
-        maxima.update_many(rows, scores[rows])
+        maxima.update_many(scores, rows)
         assert older.pick(known, candidates, number) == best_candidate(known, candidates, number)
