@@ -236,7 +236,7 @@ def test_request_that_waits_for_a_lock_gives_up_its_slot(store: Store, postgresq
     def blocked(*_: object) -> list[bytes]:
         waits.set()
         with pytest.raises(Unavailable), store.write() as tx:
-            tx.hosts.add([a_host("n1")], NOW)
+            tx.hosts.add([a_host("blocked")], NOW)  # other tests that share the database have other hosts
         answered.append("blocked")
         return []
 

@@ -32,6 +32,8 @@ class FakeStore:
     def read(self) -> Iterator["FakeStore"]:
         yield self
 
+    read_once = read
+
     @contextmanager
     def write(self) -> Iterator["FakeStore"]:
         self.writing = True
