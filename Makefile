@@ -33,7 +33,7 @@ setup: $(VENV)/.dev  ## Prepare .venv with everything that development needs
 demo: $(VENV)/.demo  ## Run Covey on SQLite with the demo fleet (PORT=8774 DATA=.demo)
 	$(BIN)/covey demo --port $(PORT) --data-dir $(DATA)
 
-# A test process for each core, and one more in `make test`, whose tests of real processes often wait. Properties run
+# A test process for each core, and two more in `make test`, whose tests of real processes often wait. Properties run
 # three tenths of their examples there, and all in `make soak`.
 SOAK  ?= 1
 PYTEST = $(BIN)/pytest --numprocesses=$(or $(WORKERS),auto) --durations=20
@@ -44,7 +44,7 @@ QUICK := tests/unit tests/property $(patsubst %,tests/functional/test_%.py,smoke
 programs: setup  ## Install Chromium, RabbitMQ, curl and libvirt for the tests that need them, where that is allowed
 	@$(BIN)/python -m tests.programs
 
-test: WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
+test: WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 test: programs  ## Run the suite, on SQLite and on a PostgreSQL that it starts itself (WORKERS=N)
 	EXAMPLES=0.3 $(PYTEST) $(AGAIN)
 
