@@ -187,6 +187,27 @@ def test_single_reads_leave_no_connection_open_after_the_engine(postgresql_serve
         connected.dispose()
 
 
+def test_single_read_by_the_driver_notices_a_lost_connection(
+    database: str, connected: sa.Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if connected.dialect.name != "postgresql":
+        pytest.skip("a file has no connection to lose")
+    monkeypatch.setattr(engine, "_IDLE_S", 3600)
+    used = engine.connect(database)
+    store = Store(used)
+    with store.read_once() as tx:
+        assert not tx.work.any_due()
+    with connected.connect() as other:
+        other.execute(sa.text(f"SELECT pg_terminate_backend(pid) {OTHERS}"))
+    with pytest.raises(Unavailable), store.read_once() as tx:
+        tx.work.any_due()
+    assert store.lost_connections == 1
+    assert not caplog.records, "no reset of the lost connection was tried"
+    with store.read_once() as tx:
+        assert not tx.work.any_due()
+    used.dispose()
+
+
 @pytest.mark.parametrize("idle_s", [0, 3600], ids=["pinged", "not pinged"])
 def test_single_read_on_a_lost_connection_recovers(
     database: str, connected: sa.Engine, idle_s: float, monkeypatch: pytest.MonkeyPatch

@@ -132,6 +132,18 @@ class KeptConnections:
             connection.close()
 
 
+def close_after(connection: sa.Connection, error: sa.exc.SQLAlchemyError) -> None:
+    """Close a connection after an error, which a statement of the driver may have raised, unknown to SQLAlchemy.
+
+    A lost connection is not reset: that would only fail again.
+    """
+    if isinstance(error, sa.exc.DBAPIError) and not connection.invalidated:
+        raw = connection.connection.dbapi_connection
+        if connection.dialect.is_disconnect(error.orig, raw, None):  # type: ignore[arg-type]  # it takes a driver's
+            connection.invalidate(error)
+    connection.close()
+
+
 def _answers(connection: sa.Connection) -> bool:
     """Ping a connection. SQLAlchemy drops a dead one, and all of the pool, which are as old."""
     timed = _driver_connection(connection.connection.dbapi_connection)

@@ -365,7 +365,7 @@ class _SingleRead:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sa.exc.SQLAlchemyError):
-            self._connection.close()
+            databases.close_after(self._connection, error)
             _REACHABLE.__exit__(kind, error, trace)
             return
         try:
