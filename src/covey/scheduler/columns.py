@@ -25,8 +25,8 @@ _MAX_CHANGES = 1024  # of an overlay
 _BLOCK = 256  # rows
 _SAMPLE = 8  # blocks
 _MAX_TABLE = 2**18  # entries that cost less than sorting the rows
-_SMALL = 2**12  # rows; a look at each row of a shorter column is faster than one at its blocks
-_LARGE = 2**15  # rows; so is a look at each candidate of a shorter column if few are candidates
+_SMALL = 2**12  # rows; in a shorter column, to look at every candidate is faster than at the blocks
+_LARGE = 2**15  # rows; in a shorter column, that is faster if less than half of the rows are candidates
 
 
 def highest(scores: Column, candidates: Mask) -> Mask:
@@ -105,7 +105,7 @@ class BlockMaxima:
 
     def update_many(self, scores: Column, rows: Rows) -> None:
         """Follow a change of the scores of these rows."""
-        if scores.size < _LARGE and rows.size:
+        if scores.size < _LARGE and rows.size:  # to look at all rows is faster than to find the blocks
             np.maximum.reduceat(scores, self._starts, out=self._maxima)
             return
         blocks = np.unique(rows // _BLOCK)

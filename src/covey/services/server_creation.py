@@ -182,11 +182,9 @@ class ServerCreation:
         if lease_s:
             self.local_queue.put([new.server for new in planned.placed], since)
 
-    def _read(
-        self, tx: Transaction, resolved_requests: Sequence[ResolvedRequest], avoid: frozenset[HostId]
-    ) -> PlanningContext:
+    def _read(self, tx: Transaction, resolved: Sequence[ResolvedRequest], avoid: frozenset[HostId]) -> PlanningContext:
         """Lock the groups and read all that the plan depends on."""
-        requests = [resolved.request for resolved in resolved_requests]
+        requests = [each.request for each in resolved]
         projects = {request.project_id for request in requests}
         groups = {request.group_id for request in requests if request.group_id is not None}
         versions, set_limits = tx.claims.lock_groups(groups, projects)
